@@ -59,11 +59,11 @@ def own_autosaves(request, tmp_path_factory, monkeypatch):
     if not needs_window(request):
         return None
     from napari_gsw.widgets.panel import sessions
-    from napari_gsw.widgets.session import autosave_files
+    from napari_gsw.widgets.session import autosave
 
     folder = tmp_path_factory.mktemp("autosaves")
     recent = []
-    monkeypatch.setattr(autosave_files, "autosave_folder", lambda: folder)
+    monkeypatch.setattr(autosave, "autosave_folder", lambda: folder)
     monkeypatch.setattr(sessions, "recent", lambda: recent)
     monkeypatch.setattr(sessions, "remember", recent.append)
     return folder

@@ -26,7 +26,7 @@ from qtpy.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLineEdit
 
 from napari_gsw.cli import main as napari_gsw
 from napari_gsw.widgets.panel.panel import SegmentationPanel
-from napari_gsw.widgets.session import autosave_files
+from napari_gsw.widgets.session import autosave
 from napari_gsw.widgets.table.panel import TablePanel
 
 SIZE = (1280, 800)
@@ -272,7 +272,7 @@ def main() -> None:
     (command,) = re.findall(r"^ {4}napari-gsw (gui .*)$", page, re.MULTILINE)
     QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
     with tempfile.TemporaryDirectory() as scratch:
-        autosave_files.autosave_folder = lambda: Path(scratch) / "autosaves"
+        autosave.autosave_folder = lambda: Path(scratch) / "autosaves"
         reader = Reader(page, Path(scratch), pictures)
         QTimer.singleShot(0, lambda: QTimer.singleShot(1000, reader.follow))
         napari_gsw(command.split())

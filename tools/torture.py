@@ -56,7 +56,7 @@ from napari_gsw.sample_data import mosaic, mosaic_3d
 from napari_gsw.widgets.common.dock_panel import DockPanel
 from napari_gsw.widgets.common.undo import REDO_KEY, UNDO_KEY
 from napari_gsw.widgets.panel.panel import SegmentationPanel
-from napari_gsw.widgets.session import autosave_files
+from napari_gsw.widgets.session import autosave
 
 FRAME = re.compile(r'File "([^"]*", line \d+) in (\S+)')
 # Functions in which a thread does nothing; the last one is that of the thread that looks.
@@ -456,7 +456,7 @@ def torture(minutes: float, seed: int) -> list[str]:
     """Let the monkey at two windows; what went wrong, a line each."""
     wrong: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="torture-autosaves-"))
-    autosave_files.autosave_folder = lambda: folder
+    autosave.autosave_folder = lambda: folder
     sys.excepthook = lambda kind, value, trace: wrong.append("".join(traceback.format_exception(kind, value, trace)))
     threading.excepthook = lambda args: wrong.append("".join(traceback.format_exception(args.exc_value)))
 

@@ -29,7 +29,7 @@ from skimage.data import coffee
 from skimage.io import imsave
 from skimage.transform import resize
 
-from napari_gsw.widgets.session import autosave_files
+from napari_gsw.widgets.session import autosave
 
 SIZE = (1280, 800)
 # Milliseconds between two pictures of the animation.
@@ -200,7 +200,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        autosave_files.autosave_folder = lambda: Path(scratch) / "autosaves"
+        autosave.autosave_folder = lambda: Path(scratch) / "autosaves"
         tour = Tour(folder, Path(scratch))
         for step in (tour.open, tour.run, tour.paint, tour.doubt, tour.accept, tour.measure, tour.export):
             step()

@@ -246,12 +246,12 @@ def test_sweeps_go_on_until_somebody_wants_something(running):
 def test_a_frame_is_asked_for_after_a_picture_was_painted_and_not_before(running, monkeypatch):
     session, run, asked = running.session, running.session.run, []
     session._timer.stop()
-    monkeypatch.setattr(run, "want_frame", lambda: asked.append(session._pace.painted))
-    session._pace._next = session._pace._lines_due = 0.0
-    session._pace._began = None
+    monkeypatch.setattr(run, "want_frame", lambda: asked.append(session._rate.painted))
+    session._rate._next = session._rate._lines_due = 0.0
+    session._rate._began = None
     session._tick()  # the words have their turn
     assert asked == []
-    assert session._pace.painted
+    assert session._rate.painted
     session._tick()
     assert asked[0] is True
     session._timer.start()

@@ -392,15 +392,15 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     session.commands.submit((), lambda interactive: gate.wait())
     run = session.run
     run.worker.finished.disconnect(
-        session.commands._finished
+        session.commands._finish
     )  # before the errand can end: the session must not hear of it
     gate.set()
-    wait_for(qtbot, lambda: not run._orders and not run.worker.is_running)
+    wait_for(qtbot, lambda: not run._commands and not run.worker.is_running)
     done.run()  # queued: the errand is still there
     done.paint_row.keep.setChecked(True)
     labels_of(done).paint((60, 60), 77)
-    wait_for(qtbot, lambda: len(run._orders) == 1)
-    session.commands._finished()
+    wait_for(qtbot, lambda: len(run._commands) == 1)
+    session.commands._finish()
     wait_done(qtbot, done)
     wait_for(qtbot, lambda: settled(done))
     assert interactive.locks.any()

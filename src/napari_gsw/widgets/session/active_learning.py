@@ -1,6 +1,6 @@
-"""Ask me: shows a person the place whose label would teach most, takes the answer, and asks again.
+"""Ask the user for the most informative label, one superpixel after the other.
 
-Questions are composed where the chain runs, as an order between two sweeps; the answer is a correction like any stroke.
+The next query is computed as a command between two sweeps. The answer is a correction like any scribble.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from napari_gsw.widgets.session.corrections import Corrections
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_worker import CommandQueue
 
-# A site follows the one that is asked about if this is how probable it is, at least.
+# Smallest probability with which a superpixel counts as following the answer.
 FOLLOWS = 0.5
-# What outlines stand for in the layer of the question.
+# Labels in the layer of the query.
 ASKED, FOLLOWING = 1, 2
-# Candidates that are named.
+# Largest number of candidate labels in the text.
 MAX_NAMED = 3
 
 
 class ActiveLearning(QObject):  # type: ignore[misc]
-    """Questions about the segmentation that the orders work on, one after the other until a person stops.
+    """Queries about the current segmentation, until the user stops them.
 
     Signals
     -------
-    changed : another question, or none.
+    changed : another query, or none.
 
     Attributes
     ----------
-    active : whether a person wants to be asked.
-    question : what is asked now, or None while the chain makes up its mind.
+    active : whether the user wants queries.
+    question : the current query, or None while the next is computed.
     """
 
     changed = Signal()
@@ -58,40 +58,36 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         self.question: Query | None = None
         self._position: Position = ()
         self._nothing_left = False
-        # Whether a question is on its way, and those that have come.
-        self._ordered = False
+        self._is_submitted = False
         self._replies: deque[tuple[Position, InteractiveRun, Query | None]] = deque()
         self._skipped: dict[Position, BoolArray] = {}
-        corrections.changed.connect(self._corrected)
+        corrections.changed.connect(self._ask_again)
 
     @property
     def text(self) -> str:
-        """What there is to say to a person; nothing if nobody wants to be asked."""
+        """The query as a sentence, or why there is none; empty if the user wants none."""
         if not self.active:
             return ""
         if self.question is not None:
-            some = list(zip(self.question.numbers.tolist(), self.question.probabilities.tolist(), strict=True))[
-                :MAX_NAMED
-            ]
-            return f"Which label is this? {', '.join(f'{number} ({100 * p:.0f} %)' for number, p in some)}"
+            candidates = zip(self.question.numbers.tolist(), self.question.probabilities.tolist(), strict=True)
+            names = [f"{number} ({100 * p:.0f} %)" for number, p in candidates]
+            return f"Which label is this? {', '.join(names[:MAX_NAMED])}"
         if self._nothing_left:
             return "There is nothing left to ask."
         if self.commands.run is None:
             return "Press Run: too little is known yet for a question."
         return "Looking for the next question ..."
 
-    # ---- what the user does
-
     def start(self) -> None:
-        """Ask, and go on asking."""
-        self.active, self._nothing_left, self._ordered = True, False, False
+        """Ask until :meth:`stop`."""
+        self.active, self._nothing_left, self._is_submitted = True, False, False
         self._skipped.clear()
         self._replies.clear()
         self.look()
         self.changed.emit()
 
     def stop(self) -> None:
-        """No more questions; silent at the end, when Qt may have destroyed the panel already."""
+        """Stop asking; also when Qt has destroyed the panel already."""
         was_active, self.active, self.question = self.active, False, None
         if (seg := self.commands.segmentation) is not None:
             seg.layers.remove_question()
@@ -100,7 +96,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
                 self.changed.emit()
 
     def answer(self, number: int | None = None) -> None:
-        """The label of the place, or None for the likeliest; a label that nobody has is no answer."""
+        """Give the superpixel an existing label, or the most probable one for None."""
         question, frame = self.question, self.canvas.frames.get(self._position)
         if question is None or frame is None:
             return
@@ -112,53 +108,45 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def skip(self) -> None:
-        """A person cannot say: ask about something else, and not about what would have followed."""
+        """Ask about something else, and not about superpixels that would have followed the answer."""
         question = self.question
         if question is not None:
-            here = question.propagation >= FOLLOWS
-            here[question.site] = True
-            self._skipped[self._position] = here | self._skipped.get(self._position, False)
+            skipped = question.propagation >= FOLLOWS
+            skipped[question.site] = True
+            self._skipped[self._position] = skipped | self._skipped.get(self._position, False)
             self._close()
             self.look()
             self.changed.emit()
 
-    # ---- what happens meanwhile
-
     def look(self) -> None:
-        """Order a question when the chain knows enough for one, and show it when it has come."""
+        """Show the next query if it has been computed, or have it computed once the chain allows it."""
         if not self.active or self.question is not None:
             return
         while self._replies:
             position, interactive, question = self._replies.popleft()
-            self._ordered = False
+            self._is_submitted = False
             array_run = self._array_run(position)
-            # One from before a correction may ask what has been answered.
-            if (
-                array_run is not None
-                and array_run.interactive is interactive
-                and array_run.n_commands_done == array_run.n_commands_sent
-            ):
+            # A query from before a correction may already be answered.
+            if array_run is not None and array_run.interactive is interactive and array_run.is_up_to_date:
                 self._show(position, question)
                 return
-        position_now, frame = self.canvas.position, self.canvas.frame
-        if self._ordered or self._nothing_left or position_now is None or frame is None or not frame.is_estimated:
+        current, frame = self.canvas.position, self.canvas.frame
+        if self._is_submitted or self._nothing_left or current is None or frame is None or not frame.is_estimated:
             return
-        if (
-            frame.array_run is self._array_run(position_now)
-            and frame.n_commands_done == frame.array_run.n_commands_sent
-        ):
-            self._order(position_now)
+        if frame.array_run is self._array_run(current) and frame.n_commands_done == frame.array_run.n_commands_sent:
+            self._submit(current)
 
-    def _order(self, position: Position) -> None:
-        asked, replies = self._skipped.get(position), self._replies
-        self._ordered = True
+    def _submit(self, position: Position) -> None:
+        skipped, replies = self._skipped.get(position), self._replies
+        self._is_submitted = True
 
-        def compose(interactive: InteractiveRun) -> None:
-            skipped = asked if asked is not None and len(asked) == interactive.problem.n else None
+        def compute(interactive: InteractiveRun) -> None:
+            is_current = skipped is not None and len(skipped) == interactive.problem.n
             numbers = interactive.named(interactive.summary.partition)
-            replies.append((position, interactive, next_query(interactive.summary, skipped, numbers)))
+            query = next_query(interactive.summary, skipped if is_current else None, numbers)
+            replies.append((position, interactive, query))
 
-        self.commands.submit(position, compose)
+        self.commands.submit(position, compute)
 
     def _show(self, position: Position, question: Query | None) -> None:
         seg, array_run = self.commands.segmentation, self._array_run(position)
@@ -171,15 +159,14 @@ class ActiveLearning(QObject):  # type: ignore[misc]
             seg.layers.centre_view(position, image, ASKED)
         self.changed.emit()
 
-    def _corrected(self) -> None:
-        """A stroke is an answer too, wherever it is: the question is composed anew."""
+    def _ask_again(self) -> None:
+        """Compute the query anew after any correction: a scribble is an answer, too."""
         if self.active:
             self._nothing_left = False
             self._close()
             self.changed.emit()
 
     def _close(self) -> None:
-        """Take the question off the screen."""
         self.question = None
         if (seg := self.commands.segmentation) is not None:
             seg.layers.hide_question()

@@ -1,4 +1,4 @@
-"""What a person wants to see of a run."""
+"""One array of a segmentation: its interactive run, and the label images, maps and tables that show it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class DisplayOptions:
     Attributes
     ----------
     show : the current or another state.
-    wanted : which of "boundary", "entropy", "regions" are on the screen.
-    detail : fineness of the regions from 0 to 1, or None for those of what is shown.
-    background : whether the background is painted too.
-    ink : the one colour of all outlines, or "own" if each has its own.
+    wanted : which of "boundary", "entropy", "regions" are displayed.
+    detail : level of the region hierarchy from 0 to 1, or None for the regions of the shown state.
+    background : whether the background is painted.
+    ink : colour of all outlines, or "own" if each has its own.
     """
 
     show: DisplayedState = "current"
@@ -47,19 +47,17 @@ class DisplayOptions:
     ink: str = "own"
 
     def record(self, regions: bool) -> dict[str, Any]:
-        """For the provenance of an export: the state, and the fineness if it is of `regions`."""
+        """Describe an export for its provenance; the detail only if it is of `regions`."""
         return {"show": self.show, "detail": self.detail if regions else None, "regions": regions}
 
 
-# A label image of 16 bits: an array, or a LazyPicture, which reads like one.
+# A label image of 16 bits: an array, or a LazySiteImage, which is indexed like one.
 LabelArray = Any
-# Gives numbers a type.
-Fit = Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]]
 
 
 @dataclass(frozen=True, eq=False)
 class LockedImage:
-    """Label image of what is locked or fixed, with its outlines if it is large, and what it is a picture of."""
+    """Label image of what is locked or fixed, with its outlines if it is large, and what it was made from."""
 
     labels: LabelArray
     outlines: OutlinedLabels | None
@@ -68,19 +66,19 @@ class LockedImage:
 
 
 class ArrayRun:
-    """A chain with what its pictures need.
+    """An interactive run with what its images need.
 
     Attributes
     ----------
-    live : the chain.
-    image, axes : the array that is segmented, in memory or lazy, and the letters of its axes.
-    submitted, obeyed : number of the user's orders that have been given, and that have been carried out.
-    rate : sweeps a second in the last run.
-    verdict : what was last said about the agreement of its chains; `settled` whether several of them agreed.
-    n_regions : how many regions there were. unusable : how many pixels are NaN or infinite.
-    pictured : what was fixed in the last picture of regions.
+    interactive : the run.
+    image, axes : the array that is segmented, in memory or lazy, and its axes.
+    n_commands_sent, n_commands_done : number of commands of the user that were submitted and carried out.
+    rate : sweeps per second in the last run.
+    verdict, has_converged : the last diagnostic summary.
+    unusable : number of pixels that are NaN or infinite.
+    pictured : what was fixed in the last image of regions.
     images : the several images that the array is made of; None if it is one.
-    plan : what it was made by, a :class:`~napari_gsw.widgets.session.run_plan.RunPlan`.
+    plan : the :class:`~napari_gsw.widgets.session.run_plan.RunPlan` that made it.
     """
 
     def __init__(
@@ -99,20 +97,30 @@ class ArrayRun:
         self.n_commands_sent = self.n_commands_done = 0
         self.rate = 0.0
         self.verdict, self.has_converged = "", False
-        self.n_regions = self.unusable = 0
+        self.unusable = 0
         self.pictured: FixedPixels | None = None
         self.plan: Any = None
-        # What was computed of the sites, with the sites that it is of: they may be cut.
+        # Each with the sites that it belongs to, which a scribble may split.
         self._means = self.sites, means
         self._faces: tuple[Sites | BlockedLabels, BoundaryFaces] | None = None
         self._held: LockedImage | None = None
 
     @property
+    def is_up_to_date(self) -> bool:
+        """Whether all commands are carried out."""
+        return self.n_commands_done == self.n_commands_sent
+
+    @property
     def sites(self) -> Sites | BlockedLabels:
-        """The sites of today."""
+        """The present superpixels."""
         sites = self.interactive.problem.sites
         assert sites is not None
         return sites
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the image does not fit into memory."""
+        return isinstance(self.sites, BlockedLabels)
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -124,153 +132,134 @@ class ArrayRun:
 
     @property
     def faces(self) -> BoundaryFaces:
-        problem = self.interactive.problem
-        if self._faces is None or self._faces[0] is not problem.sites:
-            self._faces = self.sites, find_boundary_faces(problem)
+        """Pixel faces between neighbouring sites."""
+        if self._faces is None or self._faces[0] is not self.sites:
+            self._faces = self.sites, find_boundary_faces(self.interactive.problem)
         return self._faces[1]
 
+    # ---- label images
+
     def paint(self, numbers: NDArray[np.integer]) -> LabelArray:
-        """Label image of some numbers. What 16 bits cannot hold comes round again: only colours repeat."""
-        return self._painted(wrap_to_uint16(numbers))
+        """Make a label image of site labels; labels beyond 16 bits wrap, so that only colours repeat."""
+        return self._paint_values(wrap_to_uint16(numbers))
 
     def paint_shown(self, numbers: NDArray[np.integer], background: bool) -> LabelArray:
-        """Label image of some numbers; without the background, if that is not to be painted, but with its locks.
-
-        Colours of objects mean nothing, and a background that falls into parts is shown in one.
-        """
+        """Make a label image in which the background has one label, or none if not `background`, except its locks."""
         problem = self.interactive.problem
-        if isinstance(problem.sites, BlockedLabels) or (background and not problem.has_fragments):
+        if self.is_chunked or (background and not problem.has_fragments):
             return self.paint(numbers)
-        row = numbers if len(numbers) == problem.n else self.interactive.map_to_current_sites(numbers)
-        free = find_background_sites(problem, row) & ~self.interactive.locks
-        ink = int(np.bincount(row[free]).argmax()) if background and free.any() else 0
-        return self.paint(np.where(free, ink, row))
+        numbers = self.interactive.map_to_current_sites(numbers)
+        free = find_background_sites(problem, numbers) & ~self.interactive.locks
+        label = int(np.bincount(numbers[free]).argmax()) if background and free.any() else 0
+        return self.paint(np.where(free, label, numbers))
 
-    def _painted(self, row: NDArray[Any]) -> Any:
-        """Image of a value for each site, of the values' type; the sites may have been cut since the values were."""
-        problem = self.interactive.problem
-        sites = problem.sites
-        assert sites is not None
-        values = np.concatenate(
-            (np.zeros(1, row.dtype), row if len(row) == problem.n else self.interactive.map_to_current_sites(row))
-        )
+    def _paint_values(self, values: NDArray[Any]) -> Any:
+        """Make an image of a value for each site; the sites may have been split since the values were computed."""
+        sites = self.sites
+        table = np.concatenate((np.zeros(1, values.dtype), self.interactive.map_to_current_sites(values)))
         if isinstance(sites, BlockedLabels):
-            return LazySiteImage(sites, values)
-        return np.take(values, sites, mode="clip")
+            return LazySiteImage(sites, table)
+        return np.take(table, sites, mode="clip")
 
     def paint_locked(
         self, locks: NDArray[np.bool_], numbers: NDArray[np.integer], edits: FixedPixels | None = None
     ) -> LabelArray:
-        """Label image of the locked sites alone; objects that are fixed are pixels, each with its own number."""
+        """Make a label image of the locked sites; fixed objects are pixels, each with its own label."""
         if edits is None:
             return self.paint(np.where(locks, numbers, 0))
         image = self.paint(np.where(locks & (edits.sites == 0), numbers, 0))
         return np.where(edits.fixed > 0, wrap_to_uint16(edits.fixed), image)
 
     def held_picture(self, numbers: NDArray[np.integer]) -> LockedImage | None:
-        """What is locked or fixed, the same picture until that changes; None while nothing has been."""
+        """Return what is locked or fixed, the same object until it changes; None while nothing has been."""
         held, locks, edits = self._held, self.interactive.locks, self.interactive.edits
         if held is None and not locks.any() and edits is None:
             return None
-        locked = np.where(
-            locks, numbers if len(numbers) == len(locks) else self.interactive.map_to_current_sites(numbers), 0
-        )
+        locked = np.where(locks, self.interactive.map_to_current_sites(numbers), 0)
         if held is None or held.edits is not edits or not np.array_equal(held.numbers, locked):
             labels = self.paint_locked(locks, locked, edits)
             self._held = held = LockedImage(labels, outline_if_large(labels), locked, edits)
         return held
 
+    # ---- uncertainty
+
     def boundary(self, together: NDArray[np.float64]) -> Any:
-        """Image of the probability of a boundary; of a large image each site has that of its most probable one."""
+        """Make the image of boundary probability; in a chunked image each site has that of its likeliest boundary."""
+        problem = self.interactive.problem
         if np.isnan(together).any():
             return None
-        if isinstance(self.sites, BlockedLabels):
-            most = np.zeros(self.interactive.problem.n, np.float32)
-            for ends in self.interactive.problem.edges.T:
-                np.maximum.at(most, ends, (1 - together).astype(np.float32))
-            return self._painted(most)
-        return make_boundary_image(self.interactive.problem, together, self.faces)
+        if self.is_chunked:
+            highest = np.zeros(problem.n, np.float32)
+            for ends in problem.edges.T:
+                np.maximum.at(highest, ends, (1 - together).astype(np.float32))
+            return self._paint_values(highest)
+        return make_boundary_image(problem, together, self.faces)
 
     def entropy(self, together: NDArray[np.float64]) -> Any:
-        """Image of how unsure the model is of each site."""
+        """Make the image of neighbour entropy."""
         if np.isnan(together).any():
             return None
-        return self._painted(compute_site_entropy(self.interactive.problem, together).astype(np.float32))
+        return self._paint_values(compute_site_entropy(self.interactive.problem, together).astype(np.float32))
+
+    # ---- regions and objects
 
     def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> LabelArray:
-        """Label image of the regions (or objects) of some clusters, or of the hierarchy at a detail from 0 to 1.
+        """Make the label image of regions or objects of a partition, or of the hierarchy at a detail from 0 to 1.
 
-        Where a run comes to its `final` state it is, without a detail, what ``gsw.segment`` returns. What a person has
-        fixed is in it.
+        The `final` state of a run without a detail is what ``gsw.segment`` returns. Edits are included.
         """
-        summary, settings = self.interactive.summary, self.interactive.settings
-        labels_at_detail = detail is not None and summary.is_estimated
-        is_chunked = isinstance(self.sites, BlockedLabels)  # objects pixel by pixel are then for the export alone
-        if (
-            final
-            and not labels_at_detail
-            and (settings.view != "clusters" or summary.edits is not None)
-            and not is_chunked
-        ):
+        summary, view = self.interactive.summary, self.interactive.settings.view
+        at_detail = detail is not None and summary.is_estimated
+        # Of a chunked image, objects pixel by pixel are for the export alone.
+        if final and not at_detail and not self.is_chunked and (view != "clusters" or summary.edits is not None):
             return wrap_to_uint16(summary.labels)
         return self._regions(numbers, detail, wrap_to_uint16)
 
-    def _regions(self, numbers: NDArray[np.integer], detail: float | None, fit: Fit) -> LabelArray:
-        """The same of what a chain says, with numbers of the type that `fit` gives them."""
-        summary, settings = self.interactive.summary, self.interactive.settings
-        labels_at_detail = detail is not None and summary.is_estimated
-        if detail is not None and labels_at_detail:
-            labels = self._painted(fit(summary.labels_at_detail(detail)))
+    def _regions(self, numbers: NDArray[np.integer], detail: float | None, cast: Cast) -> LabelArray:
+        summary, settings, problem = self.interactive.summary, self.interactive.settings, self.interactive.problem
+        min_pixels = problem.smallest_region(settings.min_region)
+        at_detail = detail is not None and summary.is_estimated
+        if detail is not None and at_detail:
+            labels = self._paint_values(cast(summary.labels_at_detail(detail)))
+        elif problem.closed:
+            labels = self._paint_values(cast(numbers))
+        elif settings.view == "objects" and not self.is_chunked:
+            labels = cast(find_objects(problem, numbers, min_pixels, settings.neck, summary.named_seeds))
         else:
-            labels = self._free_regions(numbers, fit)
+            regions = summary.regions_in(numbers, self.interactive.locks)
+            labels = self._paint_values(cast(regions.astype(np.int64) + 1))
         if summary.edits is None:
             return labels
-        objects = settings.view == "objects" and not labels_at_detail
-        return fit(apply_edits(labels, summary.edits, self._smallest, objects))
+        return cast(apply_edits(labels, summary.edits, min_pixels, settings.view == "objects" and not at_detail))
 
-    @property
-    def _smallest(self) -> int:
-        """Pixels of a region at least."""
-        return self.interactive.problem.smallest_region(self.interactive.settings.min_region)
-
-    def _free_regions(self, numbers: NDArray[np.integer], fit: Fit) -> LabelArray:
-        """Label image of the regions or objects of some clusters, whatever a person has fixed."""
-        summary, settings = self.interactive.summary, self.interactive.settings
-        if self.interactive.problem.closed:
-            return self._painted(fit(numbers))
-        if settings.view == "objects" and not isinstance(self.sites, BlockedLabels):
-            seeds = summary.named_seeds
-            return fit(find_objects(self.interactive.problem, numbers, self._smallest, settings.neck, seeds))
-        return self._painted(fit(summary.regions_in(numbers, self.interactive.locks).astype(np.int64) + 1))
+    # ---- exports
 
     def final(self) -> Any:
-        """Label image to export: what ``gsw.segment`` returns; after corrections with the user's own numbers."""
+        """Make the label image to export: that of ``gsw.segment``, or after corrections with the user's labels."""
         interactive = self.interactive
-        return (
-            self.paint(interactive.named(interactive.summary.numbers))
-            if interactive.keeps_displayed_labels
-            else self.result().labels
-        )
+        if interactive.keeps_displayed_labels:
+            return self.paint(interactive.named(interactive.summary.numbers))
+        return self.result().labels
 
     def ends_with(self, show: DisplayedState) -> bool:
-        """Whether a state is the one that a run ends with; until draws are kept that is the best so far."""
+        """Return whether a run ends with a state; until draws are kept that is the best so far."""
         if not len(self.interactive.summary.draws):
             return show != "current"
         return show == ("best" if self.interactive.settings.consensus == "none" else "consensus")
 
     def exports_regions(self, view: DisplayOptions) -> bool:
-        """Whether regions are exported, or else clusters: what is outlined, but objects in any case.
+        """Return whether regions are exported, or else clusters.
 
-        Clusters of objects are colours that mean nothing; and clusters that a person has named keep their names.
+        Objects are always exported, because labels of their clusters mean nothing. Otherwise what is outlined is
+        exported, except that clusters with labels chosen by the user keep these.
         """
         objects = self.interactive.settings.view == "objects" and not self.interactive.problem.closed
-        return objects or (
-            "regions" in view.wanted and (view.detail is not None or not self.interactive.keeps_displayed_labels)
-        )
+        outlined = view.detail is not None or not self.interactive.keeps_displayed_labels
+        return objects or ("regions" in view.wanted and outlined)
 
     def is_final(self, view: DisplayOptions, sampling: bool) -> bool:
-        """Whether what is on the screen is what a run ends with; while it goes on, so is the state that it is in."""
-        if isinstance(self.sites, BlockedLabels):
+        """Return whether the display shows what a run ends with; during a run, its current state counts as that."""
+        if self.is_chunked:
             return True
         state = self.ends_with(view.show) or (sampling and view.show == "current")
         outlined = self.interactive.settings.view != "clusters" or self.interactive.edits is not None
@@ -278,78 +267,67 @@ class ArrayRun:
         return state and usual and (view.detail is None or not self.exports_regions(view))
 
     def seen(self, view: DisplayOptions) -> tuple[LabelArray, NDArray[np.integer]]:
-        """Label image to export of another state, fineness or of the clusters alone, and the clusters (n,) under it."""
+        """Return the displayed labels for an export in 32 bits, and the labels (n,) of the clusters under them."""
         numbers = self.interactive.shown(view.show)
         if self.exports_regions(view):
             return self._regions(numbers, view.detail, to_uint32), numbers
-        return self._painted(to_uint32(numbers)), numbers
+        return self._paint_values(to_uint32(numbers)), numbers
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
-        interactive = self.interactive
-        return measure_regions(
-            interactive.problem,
-            numbers,
-            interactive.pixels,
-            together,
-            self.means,
-            interactive.locks,
-            self.channel_names,
-            self.pixel_size,
-        )
+        """Measure the regions of a partition, site by site."""
+        run = self.interactive
+        names, size = self.channel_names, self.pixel_size
+        return measure_regions(run.problem, numbers, run.pixels, together, self.means, run.locks, names, size)
 
     def measuring(
         self, source: ImageSource, labels: LabelArray, clusters: NDArray[np.integer] | None = None
     ) -> Callable[[], list[Columns]]:
-        """What measures a label image of this array, in any thread: its table, or one for each of several images.
+        """Return a function that measures a label image in any thread: one table, or one for each of several images.
 
         Parameters
         ----------
-        clusters : (n,) number of each site's cluster on the screen; those of the summary by default.
+        clusters : (n,) label of each site's displayed cluster; those of the summary by default.
         """
         summary, problem = self.interactive.summary, self.interactive.problem
         numbers = None if clusters is None else self.interactive.map_to_current_sites(np.asarray(clusters, np.int64))
-        look: dict[str, Any] = {"clusters": numbers, **source.ruler}
-        if isinstance(problem.sites, BlockedLabels):  # whose names are those of other values than the image's own
-            return lambda: [measure_labels(labels, self.image, self.axes, summary, **look)]
-        look["names"] = self.channel_names
+        options: dict[str, Any] = {"clusters": numbers, **source.ruler}
+        if not self.is_chunked:  # whose features have other channels than the image
+            options["names"] = self.channel_names
         images, axes = self.images, self.axes
-        if images is None:
-            return lambda: [measure_labels(labels, self.image, axes, summary, **look)]
+        if images is None or self.is_chunked:
+            return lambda: [measure_labels(labels, self.image, axes, summary, **options)]
         axes = axes.replace("Z", "")
 
-        def of_image(number: int) -> Columns:
-            sites = source.plane(problem.site_image, number)
-            return measure_labels(source.plane(labels, number), images[number], axes, summary, sites=sites, **look)
+        def measure_image(index: int) -> Columns:
+            sites = source.plane(problem.site_image, index)
+            return measure_labels(source.plane(labels, index), images[index], axes, summary, sites=sites, **options)
 
-        return lambda: [of_image(number) for number in range(len(images))]
+        return lambda: [measure_image(index) for index in range(len(images))]
 
     def final_tables(
         self, source: ImageSource, labels: LabelArray, clusters: NDArray[np.integer] | None = None
     ) -> list[Columns]:
-        """The table of what is exported, or one for each of several images; `clusters` (n,) as of :meth:`seen`."""
-        interactive = self.interactive
-        if clusters is None and interactive.keeps_displayed_labels:
-            clusters = interactive.named(interactive.summary.clusters)
+        """Measure an export: one table, or one for each of several images; `clusters` (n,) as of :meth:`seen`."""
+        if clusters is None and self.interactive.keeps_displayed_labels:
+            clusters = self.interactive.named(self.interactive.summary.clusters)
         return self.measuring(source, labels, clusters)()
 
     def traces(self) -> list[Trace]:
-        """The traces of the chains, as columns."""
-        return [make_trace(rows, len(rows)) for rows in self.interactive.traces]
+        """Return the traces of the chains."""
+        return [make_trace(trace, len(trace)) for trace in self.interactive.traces]
 
     def provenance(self) -> dict[str, Any]:
-        """What made the labels: settings, seed, hashes, and every step that a person took."""
-        interactive = self.interactive
-        return interactive.provenance() | (
-            {"corrections": list(interactive.log.corrections)} if interactive.log.corrections else {}
-        )
+        """Describe what made the labels: settings, seed, hashes, and every action of the user."""
+        corrections = list(self.interactive.log.corrections)
+        return self.interactive.provenance() | ({"corrections": corrections} if corrections else {})
 
     def result(self) -> Result:
-        """The same record that ``gsw.segment`` returns."""
+        """Return the same record as ``gsw.segment``."""
         return make_result(self.interactive.summary, self.provenance())
 
 
 def count_corrections(changes: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the changes of a chain stand: an undo takes one back and is none itself.
+    """Count the corrections in effect: an undo takes one back.
 
     >>> count_corrections([{"what": "paint"}, {"what": "undo"}, {"what": "redo"}, {"what": "lock"}])
     2
@@ -358,43 +336,46 @@ def count_corrections(changes: Sequence[Mapping[str, Any]]) -> int:
 
 
 def count_labels(labels: LabelArray) -> int:
-    """How many different numbers other than 0 a label image has."""
-    return (
-        labels.count() if isinstance(labels, LazySiteImage) else int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
-    )
+    """Count the labels other than 0 of a label image."""
+    if isinstance(labels, LazySiteImage):
+        return labels.count()
+    return int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
+
+
+Cast = Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]]
 
 
 def to_uint32(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """Numbers in 32 bits, which are enough for every site and object."""
+    """Convert labels to 32 bits, which suffice for every site and object."""
     return numbers.astype(np.uint32)
 
 
 def wrap_to_uint16(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
-    """Numbers in 16 bits; 0 stays 0."""
+    """Convert labels to 16 bits; 0 stays 0."""
     return np.where(numbers > 0, (numbers.astype(np.int64) - 1) % MAX_LABEL + 1, 0).astype(np.uint16)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What there is to see of one array.
+    """The display of one array at one moment.
 
     Attributes
     ----------
-    obeyed : number of orders that have been carried out on its chain.
-    labels : label image with numbers that stay with their regions.
+    n_commands_done : number of commands that its chain had carried out.
+    labels : label image; clusters keep their labels from frame to frame.
     numbers : (n,) the same for the sites.
     traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
-    boundary, entropy : images, or None where they were not asked for or are not known.
-    regions : label image of regions or objects (`kind`), likewise; `n_regions` their number, 0 if it is not known.
-    region_outlines : their outlines, where they are large.
+    rate : sweeps per second so far.
+    corrections : number of corrections in effect.
+    boundary, entropy : images, or None where they are not wanted or not known.
+    regions, region_outlines, n_regions : label image of regions or objects (`kind`), its outlines if it is large, and
+        their number, 0 if unknown.
     held : what is locked or fixed; None if nothing has been so far.
-    table : columns of the regions' table, or None if it is not new.
-    verdict : what there is to say about the agreement of the chains; `settled` whether several of them agree.
-    edits : objects or regions that a person has fixed, or None.
-    corrections : how many corrections stand: what was undone does not.
-    known : whether the burn-in is over, and with it a consensus to be had.
+    verdict, has_converged : diagnostic summary.
+    edits : objects or regions that the user has fixed, or None.
+    is_estimated : whether the burn-in is over, so that there are posterior samples.
+    table : columns of the region table, or None if it is not new.
     provenance : what made it, at the end of a run.
-    rate : sweeps a second so far.
     """
 
     array_run: ArrayRun

@@ -1,36 +1,63 @@
-"""Keeps the session: saves it when it is asked to, and by itself while the chains run and after every correction."""
+"""Save the session on demand, during runs and after every correction; list sessions that can be restored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import itertools
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import platformdirs
+import psutil
 from qtpy.QtCore import QCoreApplication, QObject, QThread, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.saved_session import SavedImage, SavedSession
 from napari_gsw.files.autosave import Autosave
-from napari_gsw.files.session_file import save_session
+from napari_gsw.files.session_file import SUFFIX, read_title, save_session
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.saved_layers import describe_source, make_saved_image
-from napari_gsw.widgets.session import autosave_files
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.run_plan import Segmentation, format_position
 from napari_gsw.widgets.session.run_worker import CommandQueue
 
-# Among the words of the window: whether the chains were on their way to their targets.
+# Key in the saved window state: whether the chains had not reached their targets.
 RUNNING = "running"
+# Number of autosaves that are kept; older ones are removed when a new one is begun.
+MAX_KEPT = 8
+# Machine, process, start time of the process, counter. Other files in the folder belong to the user.
+NAME = re.compile(rf"(?:([0-9a-f]{{8}})-)?(\d+)-(\d+)-\d+{re.escape(SUFFIX)}")
+# Machines may share a home folder, and processes of another machine cannot be listed. Seconds after which an autosave
+# of another machine counts as abandoned (runs are saved twice a minute), and after which it may be removed.
+SILENCE, FORGOTTEN = 600.0, 30 * 86_400.0
+_counter = itertools.count()
+# Autosaves that this process writes to.
+_own_paths: set[Path] = set()
+# Released autosaves that are still being written.
+_released: set[Autosave] = set()
+
+
+class Restorable(NamedTuple):
+    """A session that can be restored."""
+
+    path: Path
+    title: str
 
 
 class Autosaver(QObject):  # type: ignore[misc]
-    """Saves what is worked on.
+    """Saves the current segmentation.
 
     Signals
     -------
-    written : where a session was saved to; sent from the thread that wrote it.
+    written : path of a saved session; emitted from the thread that wrote it.
     refused : why an autosave failed; likewise.
     """
 
@@ -40,103 +67,175 @@ class Autosaver(QObject):  # type: ignore[misc]
     def __init__(self, commands: CommandQueue, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.commands = commands
-        # What else the window wants to have saved, ready for JSON.
+        # Returns more state of the window to be saved, ready for JSON.
         self.words: Callable[[], Mapping[str, Any]] = dict
         self._autosave: Autosave | None = None
         self._path: Path | None = None
         self._images: tuple[SavedImage, ...] = ()
         self._window: dict[str, Any] = {}
         self._segmentation: Segmentation | None = None
-        commands.about_to_launch.connect(self._launching)
+        commands.about_to_launch.connect(self._begin)
 
     def save(self, path: Path, embed: bool = False) -> list[str]:
-        """Save to a file; with the image in it, if it is wanted. It is done between two sweeps.
+        """Save to a file between two sweeps, with the image in it if `embed`.
 
-        Returns the names of images that are neither in it nor in a file of their own.
+        Returns
+        -------
+        list of str
+            Names of images that are neither embedded nor in a file of their own.
         """
-        seg, position = self.commands.segmentation, self._any_position()
-        if seg is None or position is None:
+        seg = self.commands.segmentation
+        if seg is None or not seg.array_runs:
             raise InputError("there is nothing to save yet: press Run first")
-        images, window = self._description(seg, embed)
+        images, window = self._describe(seg, embed)
         run = self.commands.run
         window[RUNNING] = run is not None and not run.stopping
 
-        def order(_: object) -> None:
-            save_session(
-                path, _make_session(seg.array_runs, images, window), overwrite=True
-            )  # the file dialog has asked
+        def write(_: object) -> None:
+            # The file dialog has asked before it overwrites a file.
+            save_session(path, _make_session(seg.array_runs, images, window), overwrite=True)
             self.written.emit(str(path))
 
-        self.commands.submit(position, order)
+        self.commands.submit(next(iter(seg.array_runs)), write)
         return [image.name for image in images if image.pixels is None and not image.paths]
 
-    def _any_position(self) -> Position | None:
-        seg = self.commands.segmentation
-        return next(iter(seg.array_runs), None) if seg is not None else None
-
-    def _description(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
+    def _describe(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
         source = seg.plan.source
         images = tuple(make_saved_image(layer, embed) for layer in source.image_layers)
         return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.words()}
 
-    # ---- by itself
-
-    def _launching(self) -> None:
-        """A run or an errand is about to begin: from now on it is kept."""
-        seg = self.commands.segmentation
-        if seg is None or not get_preference("autosave"):
+    def _begin(self) -> None:
+        """Autosave the run that is about to begin."""
+        seg, run = self.commands.segmentation, self.commands.run
+        if seg is None or run is None or not get_preference("autosave"):
             return
         if seg is not self._segmentation:
-            self._leave()
-            self._path = autosave_files.new_autosave()
+            self._release()
+            self._path = new_autosave()
             self._autosave = Autosave(self._path, tell=self._refuse)
             self._segmentation = seg
-        self._images, self._window = self._description(seg)
-        run = self.commands.run
-        assert run is not None
+        self._images, self._window = self._describe(seg)
         run.keep = lambda at_once: self._keep(run.array_runs, run.abandoned or not run.stopping, at_once)
 
-    def _keep(self, running: Mapping[Position, ArrayRun], going: bool, at_once: bool) -> None:
-        """Called by the run between two sweeps, with the chains that it has come to; `going` unless it was stopped."""
+    def _keep(self, array_runs: Mapping[Position, ArrayRun], running: bool, at_once: bool) -> None:
+        """Save if it is due; called by the run between two sweeps with the chains that it has reached."""
         autosave, seg = self._autosave, self._segmentation
         if autosave is None or seg is None or not (at_once or autosave.due):
             return
-        images, window = self._images, {**self._window, RUNNING: going}
-        autosave.save(lambda: _make_session({**seg.array_runs, **running}, images, window))
+        images, window = self._images, {**self._window, RUNNING: running}
+        autosave.save(lambda: _make_session({**seg.array_runs, **array_runs}, images, window))
 
     def _refuse(self, reason: str) -> None:
-        """Pass on why an autosave failed, if the window is still there to hear of it."""
-        with suppress(RuntimeError):
+        with suppress(RuntimeError):  # the window is closed
             self.refused.emit(reason)
 
     def close(self) -> None:
-        """Let go of what is worked on; its autosave stays and can be restored.
+        """Release the autosave, which can then be restored.
 
-        Events go on while the rest of it is written, if there are any; whoever ends them waits for it, because nothing
-        can be written any more once Python ends.
+        While an event loop runs, it is written in the background and Python waits for it at exit. Nothing can be
+        written after that.
         """
         autosave = self._autosave
-        self._leave()
+        self._release()
         app = QCoreApplication.instance()
         if app is None or not QThread.currentThread().loopLevel():
-            autosave_files.wait_for_released()
+            wait_for_released()
             if autosave is not None:
-                autosave.close()  # its thread, too
-        elif not autosave_files.all_written():
-            with suppress(TypeError, RuntimeError):  # once is enough
-                app.aboutToQuit.disconnect(autosave_files.wait_for_released)
-            app.aboutToQuit.connect(autosave_files.wait_for_released)
+                autosave.close()
+        elif not all_written():
+            with suppress(TypeError, RuntimeError):  # it was not connected yet
+                app.aboutToQuit.disconnect(wait_for_released)
+            app.aboutToQuit.connect(wait_for_released)
 
-    def _leave(self) -> None:
-        """Let go of what is worked on, without waiting: it may be restored once it is on the disk."""
+    def _release(self) -> None:
         if self._autosave is not None and self._path is not None:
-            autosave_files.release_autosave(self._path, self._autosave)
+            release_autosave(self._path, self._autosave)
         self._autosave = self._path = self._segmentation = None
 
 
 def _make_session(
     array_runs: Mapping[Position, ArrayRun], images: tuple[SavedImage, ...], window: Mapping[str, Any]
 ) -> SavedSession:
-    """All chains of a segmentation as they are now; to be called where their sweeps are made."""
+    """Save the state of all chains; to be called in the thread that advances them."""
     runs = {format_position(position): run.interactive.save() for position, run in list(array_runs.items())}
     return SavedSession(runs, images, window)
+
+
+def autosave_folder() -> Path:
+    """Return the user's folder of autosaves."""
+    return Path(platformdirs.user_data_dir("napari-gsw", appauthor=False)) / "autosaves"
+
+
+def new_autosave() -> Path:
+    """Return a new path, named after this process, and remove old autosaves that no process writes."""
+    process = psutil.Process()
+    path = autosave_folder() / f"{_machine()}-{process.pid}-{int(process.create_time())}-{next(_counter)}{SUFFIX}"
+    _own_paths.add(path)
+    for old in [old for old in _list_abandoned() if not _is_written(old, FORGOTTEN)][MAX_KEPT - 1 :]:
+        with suppress(OSError):  # it is open elsewhere, or not ours to remove
+            old.unlink(missing_ok=True)
+    return path
+
+
+def release_autosave(path: Path, autosave: Autosave) -> None:
+    """Stop using an autosave: it can be restored once it is written, which happens in the background."""
+
+    def finish() -> None:
+        _own_paths.discard(path)
+        _released.discard(autosave)
+
+    _released.add(autosave)
+    autosave.leave(finish)
+
+
+def all_written() -> bool:
+    """Return whether all released autosaves are written."""
+    return not _released
+
+
+def wait_for_released() -> None:
+    """Wait until all released autosaves are written."""
+    for autosave in list(_released):
+        autosave.close()
+
+
+def discard_autosave(path: Path) -> None:
+    """Remove an autosave."""
+    _own_paths.discard(path)
+    path.unlink(missing_ok=True)
+
+
+def list_restorable() -> Iterator[Restorable]:
+    """Yield the autosaves that no window uses, newest first; each file is opened when it is asked for."""
+    titles = ((path, read_title(path)) for path in _list_abandoned())
+    return (Restorable(path, title) for path, title in titles if title is not None)
+
+
+def _list_abandoned() -> list[Path]:
+    """Return autosaves of ended processes or closed windows, newest first."""
+    try:
+        paths = [path for path in autosave_folder().iterdir() if NAME.fullmatch(path.name) and path not in _own_paths]
+        return sorted((path for path in paths if not _is_written(path)), key=lambda path: -path.stat().st_mtime)
+    except OSError:  # a home that cannot be read, or another process that cleans up
+        return []
+
+
+@cache
+def _machine() -> str:
+    """Return a short name of this machine."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _is_written(path: Path, silence: float = SILENCE) -> bool:
+    """Return whether another process still writes a file; on another machine, whether it did in the last seconds."""
+    name = NAME.fullmatch(path.name)
+    assert name is not None
+    machine, pid, began = name[1] or _machine(), int(name[2]), int(name[3])
+    if machine != _machine():
+        return time.time() - path.stat().st_mtime < silence
+    if pid == os.getpid():
+        return False
+    try:
+        return int(psutil.Process(pid).create_time()) == began
+    except psutil.Error:
+        return False

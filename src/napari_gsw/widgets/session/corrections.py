@@ -1,4 +1,4 @@
-"""A correction of a chain as a step that can be undone: through the chain, as an order."""
+"""Corrections by the user (scribbles, locks, Reset) as commands to the chain that can be undone."""
 
 from __future__ import annotations
 
@@ -24,62 +24,66 @@ from napari_gsw.widgets.session.run_worker import Command, CommandQueue
 
 
 class CorrectionStep:
-    """One correction at a position.
+    """One correction at a position, as a step of the undo stack; all of it goes through the chain as commands.
 
     Attributes
     ----------
-    owner : the corrections that it is one of. heavy : it keeps no chain alive that is not on the screen.
+    owner : the corrections that it belongs to.
+    keeps_chains : whether it keeps chains alive that are not displayed.
     """
 
     keeps_chains = False
 
     def __init__(self, owner: object, canvas: LayerView, position: Position, interactive: InteractiveRun) -> None:
-        self.owner, self._canvas, self._position, self._live = owner, canvas, position, interactive
+        self.owner, self._canvas, self._position, self._interactive = owner, canvas, position, interactive
         self._refused = False
-        # Whether the chain has it among its corrections; None while it has not come to the chain.
+        # Whether the chain has it among its corrections; None until the command is carried out.
         self._in_effect: bool | None = None
 
     @property
     def is_obsolete(self) -> bool:
+        """Whether it can no longer be undone."""
         seg = self._canvas.commands.segmentation
         array_run = None if seg is None else seg.array_runs.get(self._position)
-        return self._refused or array_run is None or array_run.interactive is not self._live
+        return self._refused or array_run is None or array_run.interactive is not self._interactive
 
-    def first(self, order: Command) -> Command:
-        """The order that makes the correction."""
+    def first(self, command: Command) -> Command:
+        """Return the command that makes the correction and notes whether it had any effect."""
 
         def act(interactive: InteractiveRun) -> None:
             before = len(interactive.log.corrections)
             try:
-                order(interactive)
-            finally:  # it may have been refused, or have had nothing to do
+                command(interactive)
+            finally:
                 self._in_effect = len(interactive.log.corrections) > before
                 self._refused = not self._in_effect
 
         return act
 
     def undo(self) -> None:
-        self._submit(self._take_back)
+        """Undo the correction."""
+        self._submit(self._undo)
 
     def redo(self) -> None:
-        self._submit(self._do_again)
+        """Make the correction again."""
+        self._submit(self._redo)
 
-    def _submit(self, order: Command) -> None:
+    def _submit(self, command: Command) -> None:
         self._canvas.show_current()
-        self._canvas.commands.submit(self._position, order)
+        self._canvas.commands.submit(self._position, command)
 
-    def _take_back(self, interactive: InteractiveRun) -> None:
+    def _undo(self, interactive: InteractiveRun) -> None:
         if self._in_effect:
             self._in_effect = not interactive.undo()
 
-    def _do_again(self, interactive: InteractiveRun) -> None:
+    def _redo(self, interactive: InteractiveRun) -> None:
         if self._in_effect is False and not self._refused:
             self._in_effect = interactive.redo()
 
 
 @dataclass(eq=False)
 class SegmentationState:
-    """The plan of the last run, the chains, the newest frame of each, and the fineness that is shown."""
+    """The plan of the last run, the runs of the arrays, the newest frame of each, and the displayed detail."""
 
     plan: RunPlan
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
@@ -89,12 +93,13 @@ class SegmentationState:
 
 @dataclass(eq=False)
 class ResetStep:
-    """A Reset: whoever undoes it exchanges how the segmentation stands now for how it stood, and back again.
+    """A Reset as a step of the undo stack: undo and redo exchange the present state of a segmentation and another.
 
     Attributes
     ----------
-    owner : the session. aside : what is not on the screen.
-    exchange : puts another standing on the screen, when no run is on, and hands over the one that was there.
+    owner : the session.
+    aside : the state that is not displayed.
+    exchange : displays `aside` once no run is on, and puts the displayed state in its place.
     is_void : whether the segmentation is gone.
     """
 
@@ -107,32 +112,32 @@ class ResetStep:
 
     @property
     def is_obsolete(self) -> bool:
+        """Whether it can no longer be undone."""
         return self.is_void(self.segmentation)
 
     def undo(self) -> None:
+        """Show the state before the Reset."""
         self.exchange(self)
 
-    def redo(self) -> None:
-        self.exchange(self)
+    redo = undo
 
 
-# How long a stroke waits for the chain to take it up before it is drawn, in seconds: less than what nobody notices,
-# and less than it takes to paint the screen twice.
+# Seconds that a scribble waits for the chain before it is drawn: unnoticeable, and less than it takes to paint twice.
 MOMENT = 0.06
 
 
 class Corrections(QObject):  # type: ignore[misc]
-    """Corrections of the segmentation that the orders work on.
+    """Scribbles and locks of the current segmentation.
 
     Signals
     -------
-    changed : a correction is on the screen, and on its way to the chain.
+    changed : a correction is displayed, and on its way to the chain.
     detached : the label layer was given other data, and is no longer ours.
 
     Attributes
     ----------
-    lock_strokes : whether every stroke is locked at once.
-    steps : what can be undone.
+    lock_strokes : whether every scribble is locked at once.
+    steps : the undo stack.
     """
 
     changed = Signal()
@@ -145,91 +150,83 @@ class Corrections(QObject):  # type: ignore[misc]
         self.commands, self.canvas, self.steps = commands, canvas, steps
         self.lock_strokes = bool(get_preference("lock_painted"))
         canvas.labels_added.connect(self.attach_brush)
-        canvas.painted_late.connect(self._painted_late)
-
-    # ---- what the user asks for
+        canvas.painted_late.connect(self._add_late_paint)
 
     def keep_strokes(self, keep: bool) -> None:
-        """Whether every stroke is locked from now on."""
+        """Lock every scribble from now on, or not."""
         self.lock_strokes = keep
 
     def lock_painted(self) -> None:
-        """Lock every site that was painted and is not locked yet."""
-        self._correct(lambda interactive: interactive.lock(np.flatnonzero(interactive.painted & ~interactive.locks)))
+        """Lock every painted site that is not locked yet."""
+        self._correct(lambda run: run.lock(np.flatnonzero(run.painted & ~run.locks)))
 
     def lock_label(self, number: int) -> None:
-        """Lock a label as it is on the screen, which may show another state than the newest."""
+        """Lock a label as it is displayed, which may be in another state than the newest."""
         show, viewed = self.commands.view.show, self.canvas.viewed
 
-        def lock(interactive: InteractiveRun) -> None:
-            shown = interactive.shown(show) if viewed is None or len(viewed) != interactive.problem.n else viewed
-            seen = (shown == number) & ~interactive.locks
-            there = interactive.numbers == number
-            interactive.lock(np.flatnonzero(seen & there))
-            interactive.paint(np.flatnonzero(seen & ~there), number, True)
+        def lock(run: InteractiveRun) -> None:
+            shown = run.shown(show) if viewed is None or len(viewed) != run.problem.n else viewed
+            free = (shown == number) & ~run.locks
+            run.lock(np.flatnonzero(free & (run.numbers == number)))
+            run.paint(np.flatnonzero(free & (run.numbers != number)), number, True)
 
         self._correct(lock)
 
     def unlock(self, number: int | None = None) -> None:
-        """Unlock the sites of a number, or all."""
-        self._correct(
-            lambda interactive: interactive.unlock(
-                np.flatnonzero(interactive.locks if number is None else interactive.numbers == number)
-            )
-        )
+        """Unlock the sites of a label, or all."""
+        self._correct(lambda run: run.unlock(np.flatnonzero(run.locks if number is None else run.numbers == number)))
 
     def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
-        """Give sites of an array their label for good."""
+        """Give sites a label and lock them."""
         self.canvas.leave_history()
         self.submit(position, partial(InteractiveRun.paint, sites=sites, number=number, lock=True))
 
     def go_on_from_view(self) -> None:
-        """Continue the chain from the state that is being looked at."""
+        """Continue the chain from the displayed earlier sweep."""
         numbers = self.canvas.viewed
         if numbers is not None:
             self.canvas.leave_history()
-            self._correct(lambda interactive: interactive.go_back(numbers))
+            self._correct(lambda run: run.go_back(numbers))
             self.changed.emit()
 
-    def _correct(self, order: Command) -> None:
+    def _correct(self, command: Command) -> None:
         position = self.canvas.position
         if position is not None:
-            self.submit(position, order)
+            self.submit(position, command)
 
-    def submit(self, position: Position, order: Command) -> None:
+    def submit(self, position: Position, command: Command) -> None:
         """Have a correction made to the chain at a position, as a step that can be undone."""
         seg = self.commands.segmentation
         if seg is not None and position in seg.array_runs:
             step = CorrectionStep(self, self.canvas, position, seg.array_runs[position].interactive)
-            self.commands.submit(position, step.first(order))
+            self.commands.submit(position, step.first(command))
             self.steps.push(step)
 
     def forget(self) -> None:
-        """Nothing of it is left to undo."""
+        """Remove all corrections from the undo stack."""
         self.steps.forget(self)
 
     # ---- the brush
 
     def attach_brush(self) -> None:
-        """Watch the label layer for paint."""
+        """Watch the label layers for paint."""
         seg = self.commands.segmentation
         assert seg is not None
         self.detach_brush()
         for layer in seg.layers.label_layers:
-            if not layer.multiscale:  # napari does not let anybody paint on a pyramid
-                painted, replaced = partial(self._painted, layer), partial(self._replaced, layer)
-                confirmed = partial(self._confirmed, layer)
-                brush = Brush(layer, painted, replaced, self.steps.undo, self.steps.redo, confirmed)
-                self.canvas.brushes.append(brush)
+            if not layer.multiscale:  # napari does not allow painting on a pyramid
+                callbacks = [partial(f, layer) for f in (self._add_scribble, self._replace_data, self._confirm_label)]
+                paint, replace, confirm = callbacks
+                self.canvas.brushes.append(Brush(layer, paint, replace, self.steps.undo, self.steps.redo, confirm))
 
     def detach_brush(self) -> None:
-        """Give the label layers back to napari."""
+        """Stop watching the label layers."""
         for brush in self.canvas.brushes:
             brush.detach()
         self.canvas.brushes.clear()
 
-    def _painted(self, layer: Labels, path: NDArray[np.float64]) -> None:
-        """A stroke on a layer is done: find out which sites it means and hand them to the chain."""
+    def _add_scribble(self, layer: Labels, path: NDArray[np.float64]) -> None:
+        """Find the sites that new paint on a layer covers, and hand them to the chain."""
         seg = self.commands.segmentation
         if seg is None or not seg.layers.label_layers:
             return
@@ -237,44 +234,44 @@ class Corrections(QObject):  # type: ignore[misc]
             array_run = seg.array_runs.get(position)
             if array_run is None:
                 continue
-            here = seg.layers.labels_at(position)
-            along = seg.layers.path_at(layer, path, position)
+            painted = seg.layers.labels_at(position)
             interactive = array_run.interactive
             size = interactive.pixels.astype(np.int64) if len(interactive.pixels) == interactive.problem.n else None
-            stroke = make_scribble(interactive.problem.site_image, written, here, along, size)
+            path_here = seg.layers.path_at(layer, path, position)
+            stroke = make_scribble(interactive.problem.site_image, written, painted, path_here, size)
             if not stroke.sites.size:
-                if not np.array_equal(here, written):  # paint where there is no site
+                if not np.array_equal(painted, written):  # paint where there is no site
                     self.canvas.write(position, written)
                 continue
             self.canvas.leave_history()
             self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
-            # A stroke is on the screen at once: with what follows from it, or else until the chain confirms it.
+            # Shown at once: with what follows from it, or else as it is until the chain confirms it.
             if self.commands.answered(position, MOMENT):
                 self.canvas.collect()
                 self.canvas.draw()
             else:
-                self.canvas.write(position, self._snapped(position, array_run, stroke, written))
+                self.canvas.write(position, self._snap_to_sites(position, array_run, stroke, written))
             self.changed.emit()
 
-    def _confirmed(self, layer: Labels, path: NDArray[np.float64]) -> None:
-        """A stroke with the label that is there already: if strokes are kept, so is what it went over."""
+    def _confirm_label(self, layer: Labels, path: NDArray[np.float64]) -> None:
+        """Lock the sites under a scribble with the label that they have, if scribbles are locked."""
         seg = self.commands.segmentation
         if seg is None or not self.lock_strokes or not layer.selected_label:
-            return  # where nothing is, nothing can be kept
+            return
         for position, array_run in seg.array_runs.items():
-            interactive, along = array_run.interactive, seg.layers.path_at(layer, path, position)
-            if not len(along):
+            interactive, path_here = array_run.interactive, seg.layers.path_at(layer, path, position)
+            if not len(path_here):
                 continue
             sites = interactive.problem.site_image
-            pixels = tuple(trace_path(sites.shape, along).T)
-            here = seg.layers.labels_at(position)[pixels] == layer.selected_label
-            kept = np.unique(sites[pixels][here]) - 1
-            kept = kept[kept >= 0]
-            if len(kept) and not interactive.locks[kept].all():
-                self.name_sites(position, kept.tolist(), int(layer.selected_label))
+            pixels = tuple(trace_path(sites.shape, path_here).T)
+            has_label = seg.layers.labels_at(position)[pixels] == layer.selected_label
+            confirmed = np.unique(sites[pixels][has_label]) - 1
+            confirmed = confirmed[confirmed >= 0]
+            if len(confirmed) and not interactive.locks[confirmed].all():
+                self.name_sites(position, confirmed.tolist(), int(layer.selected_label))
 
-    def _painted_late(self, position: Position, paint: NDArray[np.uint16]) -> None:
-        """Paint that was there before the first picture of its chain is a stroke like any other."""
+    def _add_late_paint(self, position: Position, paint: NDArray[np.uint16]) -> None:
+        """Take paint from before the first frame of a chain as a scribble."""
         seg = self.commands.segmentation
         array_run = None if seg is None else seg.array_runs.get(position)
         if seg is None or array_run is None:
@@ -284,30 +281,31 @@ class Corrections(QObject):  # type: ignore[misc]
             self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
             self.changed.emit()
 
-    def _snapped(
+    def _snap_to_sites(
         self, position: Position, array_run: ArrayRun, stroke: Scribble, written: NDArray[np.uint16]
     ) -> NDArray[np.uint16]:
-        """(\\*shape,) what is on the screen with a stroke: its sites; of those that may be cut, the painted pixels."""
+        """Return the label image with a scribble: its whole sites, or its pixels where sites may be split."""
         interactive = array_run.interactive
         frame, values = self.canvas.frames.get(position), np.zeros(interactive.problem.n, np.int64)
         as_sites = np.ones(len(stroke.sites), bool)
         if frame is not None and len(frame.locks) == len(values):
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
         values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
-        picture = np.array(written)
+        labels = np.array(written)
         box = stroke.bounding_box(interactive.pixels if len(interactive.pixels) == len(values) else None)
         numbers = np.concatenate(([0], values))[stroke.site_image[box]]
-        np.copyto(picture[box], wrap_to_uint16(numbers), where=numbers > 0)
-        cut = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites]) & (stroke.labels > 0)
-        picture.reshape(-1)[stroke.pixels[cut]] = stroke.labels[cut]
-        return picture
+        np.copyto(labels[box], wrap_to_uint16(numbers), where=numbers > 0)
+        split_sites = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites])
+        is_pixel = split_sites & (stroke.labels > 0)
+        labels.reshape(-1)[stroke.pixels[is_pixel]] = stroke.labels[is_pixel]
+        return labels
 
-    def _replaced(self, layer: Labels) -> None:
-        """A layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
+    def _replace_data(self, layer: Labels) -> None:
+        """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
         seg = self.commands.segmentation
         if seg is None or not seg.layers.label_layers:
             return
         if seg.layers.fits(layer):
-            self._painted(layer, np.empty((0, layer.ndim)))
+            self._add_scribble(layer, np.empty((0, layer.ndim)))
         else:
             self.detached.emit()

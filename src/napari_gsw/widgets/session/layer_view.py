@@ -1,4 +1,4 @@
-"""What is on the screen: the newest frames, or a moment of the past, written to the layers of a segmentation."""
+"""Write the newest frames, or an earlier sweep, to the layers of a segmentation."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from napari_gsw.widgets.session.array_run import ArrayRun, Frame
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import CommandQueue
 
-# Pixels of a picture that is drawn in one go, and milliseconds between the parts of a larger one; and milliseconds
-# without a change of the fineness after which every slice is drawn with it.
+# Pixels of a frame that is drawn in one go; milliseconds between the parts of a larger one; and milliseconds without a
+# change of the detail after which every slice is drawn with it.
 AT_ONCE, BETWEEN_PARTS, STILL = 1 << 23, 10, 400
 
 
 class LayerView(QObject):  # type: ignore[misc]
-    """Draws the segmentation that the orders work on.
+    """Draws the current segmentation.
 
     Signals
     -------
-    changed : something else is looked at.
-    layers_taken : layers that an earlier run has left are written to from now on.
-    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made or taken.
-    painted_late : a position, and (\\*shape,) what was painted there after its chain was begun and before its first
-        picture, which goes over it.
-    layer_gone : name of a picture ("boundary", "entropy", "regions", "sites") whose layer the user has removed.
+    changed : something else is displayed.
+    layers_taken : layers of an earlier run are written to from now on.
+    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made or reused.
+    painted_late : a position, and an image of what was painted there after its chain was begun and before its first
+        frame, which overwrites it.
+    layer_gone : "boundary", "entropy", "regions" or "sites", whose layer the user has removed.
 
     Attributes
     ----------
     frames : the newest frame at each position.
-    drawn : the frame that is on the screen at each position.
-    viewing, viewed : the sweep that the user looks back at, and its numbers; None if it is the present.
-    outlines_sites : whether the outlines of the superpixels are wanted.
+    drawn : the displayed frame at each position.
+    viewing, viewed : an earlier sweep that the user looks at, and its labels; None if it is the present.
+    outlines_sites : whether outlines of the superpixels are wanted.
     brushes, region_brush : what watches the layers of labels and of regions for paint, if anything does.
     """
 
@@ -65,31 +65,24 @@ class LayerView(QObject):  # type: ignore[misc]
         self.viewed: NDArray[np.int64] | None = None
         self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
-        self.preview_layer = PreviewLayer(viewer)
-        # What is left to draw of a large picture, and of which segmentation.
-        self._parts: tuple[Segmentation | None, deque[Callable[[], None]]] = None, deque()
-        self._next_part = QTimer(self)
-        self._next_part.setSingleShot(True)
-        self._next_part.setInterval(BETWEEN_PARTS)
-        self._next_part.timeout.connect(self._draw_part)
-        self._shown_tables: list[int] = []
         self.outlines_sites = False
-        # Positions whose pictures are to be made again when they are looked at, or when nobody has moved for a while.
+        self.preview_layer = PreviewLayer(viewer)
+        # What is left to draw of a large frame, and of which segmentation.
+        self._parts: tuple[Segmentation | None, deque[Callable[[], None]]] = None, deque()
+        self._next_part = QTimer(self, singleShot=True, interval=BETWEEN_PARTS, timeout=self._draw_part)
+        self._shown_tables: list[int] = []
+        # Positions whose frames are made anew when they are looked at, or after a while.
         self._outdated: set[Position] = set()
-        self._catch_up = QTimer(self)
-        self._catch_up.setSingleShot(True)
-        self._catch_up.timeout.connect(self._redraw_outdated)
-
-    # ---- where we are
+        self._catch_up = QTimer(self, singleShot=True, timeout=self._redraw_outdated)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a stroke is under way, which nothing may overwrite."""
+        """Whether the user is painting, so that nothing may be overwritten."""
         return any(brush is not None and brush.is_busy for brush in (*self.brushes, self.region_brush))
 
     @property
     def position(self) -> Position | None:
-        """The array on the screen, or else the one that runs."""
+        """The displayed array, or else the one that runs."""
         seg, run = self.commands.segmentation, self.commands.run
         if seg is None or not seg.array_runs:
             return None
@@ -97,31 +90,29 @@ class LayerView(QObject):  # type: ignore[misc]
         if layer in self.viewer.layers and axes:
             point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
             step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
-            shown = tuple(int(step[a]) for a in axes)
-            if shown in seg.array_runs:
-                return shown
-        if run is not None and not run.commands_only:
-            running = run.jobs[run.place][0]
-            if running in seg.array_runs:
-                return running
+            displayed = tuple(int(step[a]) for a in axes)
+            if displayed in seg.array_runs:
+                return displayed
+        if run is not None and not run.commands_only and (running := run.jobs[run.place][0]) in seg.array_runs:
+            return running
         return next(iter(seg.array_runs))
 
     @property
     def array_run(self) -> ArrayRun | None:
-        """The chain of the array on the screen."""
+        """The run of the displayed array."""
         seg, position = self.commands.segmentation, self.position
         return None if seg is None or position is None else seg.array_runs[position]
 
     @property
     def frame(self) -> Frame | None:
-        """The newest frame of the array on the screen."""
+        """The newest frame of the displayed array."""
         position = self.position
         return None if position is None else self.frames.get(position)
 
     # ---- drawing
 
     def collect(self) -> None:
-        """Take over what the run has left behind."""
+        """Take the newest frames from the run."""
         seg, run = self.commands.segmentation, self.commands.run
         if seg is not None and run is not None:
             seg.array_runs.update(run.array_runs)
@@ -129,39 +120,35 @@ class LayerView(QObject):  # type: ignore[misc]
 
     @property
     def answered(self) -> bool:
-        """Whether a frame waits that shows what the user has asked for since the last one was drawn."""
+        """Whether a frame waits that shows commands carried out since the last one was drawn."""
         seg = self.commands.segmentation
-        if seg is None:
-            return False
-        for position, frame in self.frames.items():
-            before, array_run = self.drawn.get(position), seg.array_runs.get(position)
-            new = before is not None and before.n_commands_done < frame.n_commands_done
-            if new and array_run is frame.array_run and frame.n_commands_done >= array_run.n_commands_sent:
-                return True
-        return False
+        return seg is not None and any(
+            position in self.drawn
+            and self.drawn[position].n_commands_done < frame.n_commands_done
+            and self._is_current(seg, position, frame)
+            for position, frame in self.frames.items()
+        )
+
+    def _is_current(self, seg: Segmentation, position: Position, frame: Frame) -> bool:
+        """Return False for a frame from before the last correction, which would show it undone for a moment."""
+        run = seg.array_runs.get(position)
+        return run is frame.array_run and frame.n_commands_done >= frame.array_run.n_commands_sent
 
     def draw(self, force: bool = False) -> bool:
-        """Draw every frame that is new; False if there was none."""
+        """Draw every frame that is new; return whether there was one."""
         seg = self.commands.segmentation
-        if seg is None or seg.plan.source.layer not in self.viewer.layers:
+        if seg is None or seg.plan.source.layer not in self.viewer.layers or self.is_busy:
             return False
-        if self.is_busy:
-            return False  # a stroke in progress is never overwritten
-        something = self._draw_preview(seg)
+        is_drawn = self._draw_preview(seg)
         for position, frame in list(self.frames.items()):
-            array_run = seg.array_runs.get(position)
-            # A frame from before the last correction would show it undone for a moment.
-            if frame.array_run is not array_run or frame.n_commands_done < array_run.n_commands_sent:
-                continue
             before = self.drawn.get(position)
-            if before is frame and not force:
-                continue
-            self.drawn[position], something = frame, True
-            self._draw_frame(seg, position, frame, before, force)
-        return something
+            if self._is_current(seg, position, frame) and (force or before is not frame):
+                self.drawn[position], is_drawn = frame, True
+                self._draw_frame(seg, position, frame, before, force)
+        return is_drawn
 
     def _draw_preview(self, seg: Segmentation) -> bool:
-        """Show the coarse picture of an array that has no other yet, or take it away; whether anything was done."""
+        """Show or remove the coarse preview of an array that has no frame yet; return whether anything changed."""
         position, preview = (self.commands.run and self.commands.run.preview) or ((), None)
         if preview is self.preview_layer.preview:
             return False
@@ -174,91 +161,94 @@ class LayerView(QObject):  # type: ignore[misc]
     def _draw_frame(
         self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
     ) -> None:
-        """Write what differs from the frame before to the layers; all of it if there was none."""
-        self._finish()
+        """Write what differs from the frame before to the layers; everything if there was none."""
+        self._draw_parts()
         layers, wanted = seg.layers, self.commands.view.wanted
         if self.viewing is None:
             self.write(position, frame.labels)
-        parts: list[Callable[[], None]] = []
-        for name in UNCERTAINTY_IMAGES:
-            image = getattr(frame, name)
-            if image is not None and name in wanted and (before is None or image is not getattr(before, name)):
-                parts.append(partial(layers.show, name, position, image))
+
+        def is_new(name: str) -> bool:
+            value = getattr(frame, name)
+            return value is not None and (before is None or value is not getattr(before, name))
+
+        parts: list[Callable[[], None]] = [
+            partial(layers.show, name, position, getattr(frame, name))
+            for name in UNCERTAINTY_IMAGES
+            if name in wanted and is_new(name)
+        ]
         parts.append(partial(layers.set_convergence, frame.has_converged, frame.verdict))
-        new = before is None or frame.regions is not before.regions
-        if new and "regions" in wanted and frame.regions is not None:
+        if "regions" in wanted and is_new("regions"):
             parts.append(partial(self.write_regions, position, frame.regions, frame.region_outlines))
-        if frame.held is not None and (force or before is None or frame.held is not before.held):
+        if frame.held is not None and (force or is_new("held")):
             parts.append(partial(layers.show, "locked", position, frame.held.labels, frame.held.outlines))
-        cut = before is not None and len(frame.numbers) != len(before.numbers)
-        if (before is None or cut) and (self.outlines_sites or layers.pictures("sites")):
+        are_split = before is not None and len(frame.numbers) != len(before.numbers)
+        if (before is None or are_split) and (self.outlines_sites or layers.pictures("sites")):
             parts.append(partial(layers.show_sites, position, frame.array_run.sites))
         if frame.provenance is not None:
             for labels in layers.label_layers:
-                _sign(labels, seg.plan, position, frame.provenance)
+                _add_provenance(labels, seg.plan, position, frame.provenance)
         self._parts = seg, deque(parts)
         if frame.labels.size > AT_ONCE and not force:
             self._next_part.start()
         else:
-            self._finish()
+            self._draw_parts()
 
     def _draw_part(self) -> None:
-        """Draw the next part of a large picture; the window answers before the one after it."""
+        """Draw the next part of a large frame; the window handles its events before the one after it."""
         seg, parts = self._parts
         if not parts:
             return
         if seg is None or seg is not self.commands.segmentation or seg.plan.source.layer not in self.viewer.layers:
-            parts.clear()  # it is gone
+            parts.clear()
         elif not self.is_busy:
             parts.popleft()()
         self._next_part.start()
 
-    def _finish(self) -> None:
-        """Draw what is left of a picture."""
+    def _draw_parts(self) -> None:
         parts = self._parts[1]
         while parts:
             parts.popleft()()
 
     def write(self, position: Position, labels: Any) -> None:
-        """Write a label image where it belongs, and keep it: what differs from it later is paint."""
+        """Write a label image to its layer and remember it: later differences are paint."""
         seg = self.commands.segmentation
         assert seg is not None
-        if new := not seg.layers.label_layers:
-            self._take_over(seg)
-        late = None if new else seg.late_paint(position)
+        if is_first := not seg.layers.label_layers:
+            self._reuse_layers(seg)
+        late = None if is_first else seg.late_paint(position)
         seg.layers.show_labels(position, labels)
         seg.written[position] = labels
-        if new:
+        if is_first:
             self.labels_added.emit()
         if late is not None:
             self.painted_late.emit(position, late)
 
     def write_regions(self, position: Position, regions: Any, outlines: OutlinedLabels | None = None) -> None:
-        """Write a label image of regions or objects where it belongs, and keep it, as :meth:`write` does."""
+        """Write a label image of regions or objects to its layer and remember it, as :meth:`write` does."""
         seg = self.commands.segmentation
         assert seg is not None
-        new = not seg.layers.pictures("regions")
+        is_first = not seg.layers.pictures("regions")
         seg.layers.show("regions", position, regions, outlines)
         seg.written_regions[position] = regions
-        if new:
+        if is_first:
             self.regions_added.emit()
 
     def show_table(self) -> bool:
-        """Show the table of regions if it is new; False if it is not."""
+        """Show the table of regions; return False if it is not new."""
         seg = self.commands.segmentation
         tables = [frame.table for frame in self.frames.values() if frame.table is not None]
         if seg is None or not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
             return False
         self._shown_tables = newest
         if not self.commands.sampling and any(TABLE_AXES in labels.metadata for labels in seg.layers.label_layers):
-            return False  # at rest there is a fuller one
+            return False  # a more detailed one is there
         seg.layers.show_table(tables)
         return True
 
-    def _take_over(self, seg: Segmentation) -> None:
-        """Show a segmentation on the layers that an earlier one of the same has left: not before it has a picture."""
-        given = [seg.plan.sites, seg.plan.seeds, seg.plan.source.mask]
-        seg.layers.reuse_layers([layer for layer in given if layer is not None])
+    def _reuse_layers(self, seg: Segmentation) -> None:
+        """Write to the layers of an earlier run with the same inputs, once there is a frame."""
+        inputs = [seg.plan.sites, seg.plan.seeds, seg.plan.source.mask]
+        seg.layers.reuse_layers([layer for layer in inputs if layer is not None])
         for name in ("regions", *UNCERTAINTY_IMAGES):
             for layer in seg.layers.pictures(name):
                 layer.visible = name in self.commands.view.wanted
@@ -270,10 +260,10 @@ class LayerView(QObject):  # type: ignore[misc]
         if seg.layers.pictures("regions"):
             self.regions_added.emit()
 
-    # ---- what is shown
+    # ---- what is displayed
 
     def change_view(self, **changes: Any) -> None:
-        """Show another state, other pictures or another detail: fields of :class:`View` by name."""
+        """Change fields of :class:`~napari_gsw.widgets.session.array_run.DisplayOptions`."""
         before = self.commands.view
         self.commands.view = view = replace(before, **changes)
         if (seg := self.commands.segmentation) is not None:
@@ -288,26 +278,26 @@ class LayerView(QObject):  # type: ignore[misc]
             self.redraw()  # a slider is dragged
             return
         self._outdated = set()
-        self.commands.redraw(position, *(place for place in seg.array_runs if place != position))
+        self.commands.redraw(position, *(p for p in seg.array_runs if p != position))
 
     def redraw(self) -> None:
-        """Make the picture on the screen again, and others when they are looked at or nothing else is to be done."""
+        """Make the displayed frame anew, and others when they are looked at or after a while."""
         seg, position = self.commands.segmentation, self.position
         if seg is None or position is None or not self.commands.resting:
             return
-        self._outdated = {place for place in seg.array_runs if place != position}
-        self._catch_up.start(STILL)  # all of them at last: their tables stand beside each other
+        self._outdated = {p for p in seg.array_runs if p != position}
+        self._catch_up.start(STILL)  # all of them in the end, because their tables are shown together
         self.commands.redraw(position)
 
     def _redraw_outdated(self) -> None:
-        """One slice after the other: what is asked for meanwhile comes first."""
+        """Make one frame after the other anew; other commands come first."""
         if self._outdated and self.commands.resting:
             if self.commands.run is None or not self.commands.run.commands_only:
                 self.commands.redraw(self._outdated.pop())
             self._catch_up.start(BETWEEN_PARTS)
 
     def layer_removed(self, layer: Layer) -> None:
-        """A picture that the user has removed is not wanted any more."""
+        """Stop drawing what the user has removed."""
         seg = self.commands.segmentation
         if seg is None:
             return
@@ -317,10 +307,10 @@ class LayerView(QObject):  # type: ignore[misc]
             self.layer_gone.emit(name)
         seg.layers.forget(layer)
 
-    # ---- looking back
+    # ---- earlier sweeps
 
     def view_sweep(self, sweep: float) -> None:
-        """Show the state that was on the screen near a sweep."""
+        """Show the state that was displayed near a sweep."""
         position, array_run = self.position, self.array_run
         if position is None or array_run is None or self.is_busy:
             return
@@ -329,11 +319,11 @@ class LayerView(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def leave_history(self) -> None:
-        """Stop looking back; the next frame is drawn."""
+        """Stop showing an earlier sweep; the next frame is drawn."""
         self.viewing = self.viewed = None
 
     def show_current(self) -> None:
-        """Show the chain as it is now."""
+        """Show the present state of the chain."""
         if self.viewing is None:
             return
         self.leave_history()
@@ -343,17 +333,17 @@ class LayerView(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def moved(self, event: Any = None) -> None:
-        """The user has gone to another slice."""
+        """Show another slice, which the user has chosen."""
         seg = self.commands.segmentation
         if seg is not None and seg.plan.source.stack_shape:
-            self.show_current()  # what was looked back at stays in no slice
+            self.show_current()
             if (position := self.position) in self._outdated and self.commands.resting:
                 self._outdated.discard(position)
                 self.commands.redraw(position)
             self.changed.emit()
 
     def forget(self) -> None:
-        """Nothing is drawn yet, and no fineness is chosen: what suits one image says nothing of another."""
+        """Forget all frames and the detail, which suits one image only."""
         self.commands.view = replace(self.commands.view, detail=None)
         self._parts[1].clear()
         self.frames.clear()
@@ -364,10 +354,10 @@ class LayerView(QObject):  # type: ignore[misc]
         self.leave_history()
 
 
-def _sign(labels: Layer, plan: RunPlan, position: Position, provenance: dict[str, Any]) -> None:
-    """Leave in the layer what made it, for whoever saves it."""
+def _add_provenance(labels: Layer, plan: RunPlan, position: Position, provenance: dict[str, Any]) -> None:
+    """Store in the layer what made it, for the file writer."""
     if not plan.source.stack_shape:
         labels.metadata[MADE_BY] = provenance
     else:
-        parts = labels.metadata.setdefault(MADE_BY, {"software": "napari-gsw", "parts": {}})["parts"]
-        parts[" ".join(map(str, position))] = provenance
+        slices = labels.metadata.setdefault(MADE_BY, {"software": "napari-gsw", "parts": {}})["parts"]
+        slices[" ".join(map(str, position))] = provenance

@@ -1,7 +1,7 @@
-"""What a person does to objects or regions on their layer: accept, merge, cut, delete, draw.
+"""Edits of objects or regions on their layer: accept, merge, cut, delete, draw.
 
-It only finds out what a stroke or a key means for the picture on the screen
-(:mod:`napari_gsw.core.posterior.object_edits`), shows it at once, and hands it to the chain as an order.
+A scribble or key is interpreted for the displayed labels (:mod:`napari_gsw.core.posterior.object_edits`), shown at
+once, and handed to the chain as a command.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.session.corrections import Corrections
 
 Action = Literal["accept", "merge", "cut", "delete", "draw"]
-# Keys that napari leaves free on Labels layers; they work while the layer of regions is selected.
+# Keys that napari does not use on Labels layers; they work while the layer of regions is selected.
 EDIT_KEYS: dict[Action, str] = {"accept": "A", "merge": "J", "cut": "C", "delete": "D", "draw": "N"}
-# Width of the line with which objects are cut and merged, in pixels.
+# Width in pixels of the line with which objects are cut and merged.
 THIN = 1
 
 
@@ -42,12 +42,12 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     Signals
     -------
-    changed : there is a layer to edit, or none any more, or another tool is in hand.
-    refused : why an edit cannot be done, in a sentence.
+    changed : the layer or the tool has changed.
+    refused : why an edit is not possible.
 
     Attributes
     ----------
-    tool : what the next stroke is for: "merge", "cut" or "draw"; None for what its label says.
+    tool : what the next scribble does: "merge", "cut" or "draw"; None for what its label means.
     """
 
     changed = Signal()
@@ -57,14 +57,14 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
         self.tool: Action | None = None
-        self._taking = False
+        self._is_taking_tool = False
         self._brush_size = 0.0
         self.canvas.regions_added.connect(self.attach)
         self.canvas.layer_gone.connect(self._layer_gone)
 
     @property
     def layer(self) -> Labels | None:
-        """The layer that can be edited, if there is one."""
+        """The layer that can be edited, or None."""
         return None if self.canvas.region_brush is None else self.canvas.region_brush.layer
 
     def attach(self) -> None:
@@ -72,52 +72,47 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         seg = self.commands.segmentation
         self.detach()
         if seg is None or seg.plan.source.is_image_list or seg.layers.regions is None or seg.layers.regions.multiscale:
-            return  # napari does not let anybody paint on a pyramid
+            return  # napari does not allow painting on a pyramid
         layer, steps = seg.layers.regions, self.corrections.steps
-        self.canvas.region_brush = Brush(layer, self._painted, self._replaced, steps.undo, steps.redo)
+        self.canvas.region_brush = Brush(layer, self._apply_scribble, self._replace_data, steps.undo, steps.redo)
         for event in (layer.events.mode, layer.events.selected_label):
-            event.connect(self._chosen_by_hand)
+            event.connect(self._drop_tool)
         for action, key in EDIT_KEYS.items():
-            # A function: napari asks what is bound to a key for its name.
-            layer.bind_key(key, lambda layer, action=action: self._key_pressed(action, layer), overwrite=True)
+            # A function and no partial: napari asks what is bound to a key for its name.
+            layer.bind_key(key, lambda layer, action=action: self._press_key(action, layer), overwrite=True)
         self.changed.emit()
 
     def detach(self) -> None:
-        """Give the layer back to napari; silent, since Qt may have destroyed the panel already."""
+        """Stop watching the layer, without a signal: Qt may have destroyed the panel already."""
         layer = self.layer
         if layer is None or self.canvas.region_brush is None:
             return
         self.canvas.region_brush.detach()
         self.canvas.region_brush = None
         for event in (layer.events.mode, layer.events.selected_label):
-            event.disconnect(self._chosen_by_hand)
+            event.disconnect(self._drop_tool)
         for key in EDIT_KEYS.values():
             layer.bind_key(key, None)
         self.tool = None
 
-    # ---- what the user asks for
-
     def act(self, action: Action) -> None:
-        """Accept or delete the object of the selected label, or take a tool for the next strokes."""
+        """Accept or delete the object of the selected label, or take a tool for the next scribbles."""
         if self.layer is not None:
             self._do(action, int(self.layer.selected_label))
 
-    def _key_pressed(self, action: Action, layer: Any) -> None:
-        """The same for the object under the mouse."""
+    def _press_key(self, action: Action, layer: Any) -> None:
+        """Do the same for the object under the mouse."""
         self._do(action, find_label(layer, self.canvas.viewer.cursor.position))
 
     def _do(self, action: Action, number: int) -> None:
-        if action == "accept" or action == "delete":
-            edit = accept_object if action == "accept" else delete_object
-            position = self.canvas.position
-            shown = None if position is None else self._shown(position)
-            if position is not None and shown is not None:
-                self._try(position, lambda: edit(shown, number, self._objects(position)))
-        else:
+        if action in ("merge", "cut", "draw"):
             self.take(None if self.tool == action else action)
+        elif (position := self.canvas.position) is not None and (shown := self._shown(position)) is not None:
+            edit = accept_object if action == "accept" else delete_object
+            self._try(position, lambda: edit(shown, number, self._are_objects(position)))
 
     def take(self, tool: Action | None) -> None:
-        """Take a tool in hand, or lay it down."""
+        """Take a tool, or none."""
         layer, position = self.layer, self.canvas.position
         shown = None if position is None else self._shown(position)
         if layer is None or shown is None:
@@ -125,7 +120,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.canvas.viewer.layers.selection.active = layer
         if self.tool in ("merge", "cut"):
             layer.brush_size = self._brush_size
-        self._taking = True  # the mode changes because of us
+        self._is_taking_tool = True
         if tool is None:
             layer.mode = "pan_zoom"
         else:
@@ -133,59 +128,57 @@ class ObjectEditor(QObject):  # type: ignore[misc]
             layer.selected_label = find_unused_labels(shown)[0]
             if tool != "draw":
                 self._brush_size, layer.brush_size = layer.brush_size, THIN
-        self._taking = False
+        self._is_taking_tool = False
         self.tool = tool
         self.changed.emit()
 
-    def _chosen_by_hand(self, event: Any = None) -> None:
-        """The user has chosen another mode or label in the layer's own controls, and with it laid the tool down."""
-        if self._taking or self.tool is None:
+    def _drop_tool(self, event: Any = None) -> None:
+        """Drop the tool when the user chooses another mode or label in the controls of the layer."""
+        if self._is_taking_tool or self.tool is None:
             return
         if self.tool != "draw" and self.layer is not None:
             self.layer.brush_size = self._brush_size
         self.tool = None
         self.changed.emit()
 
-    # ---- strokes
+    # ---- scribbles
 
-    def _painted(self, path: PointArray) -> None:
+    def _apply_scribble(self, path: PointArray) -> None:
         seg, layer = self.commands.segmentation, self.layer
         if seg is None or layer is None:
             return
         tool: Tool = "merge" if self.tool == "merge" else "cut" if self.tool == "cut" else "paint"
         for position, shown in list(seg.written_regions.items()):
             array_run = seg.array_runs.get(position)
-            here = np.array(layer.data[seg.plan.source.index(position)])
-            if array_run is None or np.array_equal(here, shown):
+            painted = np.array(layer.data[seg.plan.source.index(position)])
+            if array_run is None or np.array_equal(painted, shown):
                 continue
-            along = seg.plan.source.path_at(path, position)
-            inside = np.asarray(array_run.sites) > 0
-            objects = self._objects(position)
-            self.canvas.write_regions(position, shown)  # until it is known what the stroke means
-            self._try(position, partial(edit_from_scribble, shown, here, along, objects, inside, tool))
+            path_here, mask = seg.plan.source.path_at(path, position), np.asarray(array_run.sites) > 0
+            are_objects = self._are_objects(position)
+            self.canvas.write_regions(position, shown)  # until it is known what the scribble means
+            self._try(position, partial(edit_from_scribble, shown, painted, path_here, are_objects, mask, tool))
 
-    def _replaced(self) -> None:
-        """The layer has another array: paint, if it has the same form; otherwise it is no longer ours."""
+    def _replace_data(self) -> None:
+        """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
         seg, layer = self.commands.segmentation, self.layer
         if seg is None or layer is None:
             return
         if seg.layers.fits(layer):
-            self._painted(np.empty((0, layer.ndim)))
+            self._apply_scribble(np.empty((0, layer.ndim)))
         else:
             self.canvas.layer_removed(layer)
 
-    def _try(self, position: Position, edit_of: Callable[[], Edit | None]) -> None:
-        """Show an edit and hand it to the chain; what cannot be done is said."""
+    def _try(self, position: Position, make_edit: Callable[[], Edit | None]) -> None:
+        """Show an edit and hand it to the chain, or report why it is not possible."""
         seg = self.commands.segmentation
         assert seg is not None
         try:
-            edit = edit_of()
-            if edit is not None:
-                seg.array_runs[position].interactive.check_edit()
+            edit = make_edit()
+            if edit is None:
+                return
+            seg.array_runs[position].interactive.check_edit()
         except InputError as reason:
             self.refused.emit(str(reason))
-            return
-        if edit is None:
             return
         self.canvas.leave_history()
         self.corrections.submit(position, partial(InteractiveRun.edit, edit=edit))
@@ -193,12 +186,12 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.corrections.changed.emit()
 
     def _shown(self, position: Position) -> Any:
-        """(\\*shape,) the regions on the screen; None if there are none yet."""
+        """Return the label image of the displayed regions; None if there are none yet."""
         seg = self.commands.segmentation
         return None if seg is None else seg.written_regions.get(position)
 
-    def _objects(self, position: Position) -> bool:
-        """Whether it is objects on a background that are on the screen."""
+    def _are_objects(self, position: Position) -> bool:
+        """Return whether objects on a background are displayed."""
         frame = self.canvas.frames.get(position)
         return frame is not None and frame.kind == "object"
 

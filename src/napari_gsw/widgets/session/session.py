@@ -1,4 +1,4 @@
-"""The states of a session, and what can be done in each: one table."""
+"""Mediator between the form, the run in its thread, and the layers in the viewer; the table of its states."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import CommandQueue, RunWorker
 
+# What can be done in each state.
 ALLOWED: dict[str, frozenset[str]] = {
     "no image": frozenset(),
     "ready": frozenset({"run", "step", "form"}),
@@ -44,87 +45,80 @@ ALLOWED: dict[str, frozenset[str]] = {
     "done": frozenset({"run", "step", "reset", "form"}),
 }
 
-# After a picture the painter rests so many times longer than it took to paint, at least and at most. Where there is no
-# graphics card, painting takes as much of the processor as the chain does. At first, when most of the picture changes,
-# a chain that makes a hundred sweeps a second can spare that, and is nice to look at; one that takes a tenth of a
-# second for a sweep comes first. Later any chain does.
-EAGER_REST, LEAST_REST, MOST_REST = 0.8, 10.0, 14.0
-# Later pictures are so many times as far apart at least, even where painting costs nothing: they have to be made, too.
-# With the time between two looks that is about ten a second.
-CALM = 1.2
-# For how long after a beginning or a correction pictures come first, in seconds.
+# How many times longer than a frame took to paint the window rests afterwards. Without a graphics card, painting takes
+# as much of the processor as the chain. Soon after a start or a correction, frames of a chain with quick sweeps come
+# first; otherwise the chain does.
+EAGER_REST, MIN_REST, MAX_REST = 0.8, 10.0, 14.0
+# Later frames are at least so many times as far apart, even where painting costs nothing: they have to be made, too.
+LATER_INTERVAL = 1.2
+# Seconds after a start or a correction in which frames come first.
 EAGER_FOR = 4.0
-# A sweep of so many seconds is worth a rest as long as the picture took.
+# A sweep of so many seconds is worth a rest as long as the frame took.
 QUICK_SWEEP = 0.01
-# So many times what the picture before has cost, or what is next to nothing (in seconds), no picture costs by itself.
-UNUSUAL, NOTHING = 8.0, 0.05
+# A frame that costs so many times the one before, or so many seconds, was held up by something else.
+UNUSUAL, NEGLIGIBLE = 8.0, 0.05
 
 
 class RefreshRate:
-    """Decides when the next picture is due, from how long the last one took to reach the screen.
+    """Decides when to draw the next frame, from how long the last one took to reach the screen.
 
-    Qt does not say when a picture has been painted; but while it paints, it does not come back to us. So the time from
-    a picture to the next look, beyond the usual time between two looks, is what painting has cost. Something else may
-    have held the window up meanwhile: what is far above the picture before counts only when it comes again.
+    Qt does not report when a frame has been painted, but while it paints, no timer fires. So the time from a frame to
+    the next tick, beyond the usual interval of ticks, is the cost of painting. Something else may have held the window
+    up: a cost far above that of the frame before counts only if it is seen twice.
 
     Parameters
     ----------
-    every : shortest time between two pictures at first, in seconds.
-    usual : time between two looks when there is nothing to paint.
-    lines : time from one turn of what is written beside the picture to the next.
+    every : shortest time between two frames at first, in seconds.
+    usual : interval of ticks when there is nothing to paint.
+    lines : interval of the updates of trace and counters.
     """
 
     def __init__(self, every: float, usual: float, lines: float) -> None:
         self.every, self.usual, self.lines = every, usual, lines
-        self._lines_due = 0.0
-        self._next = 0.0
+        self._lines_due = self._next = self._eager_until = 0.0
         self._began: float | None = None
         self._cost = math.inf
-        self._eager_until = 0.0
 
     def be_eager(self) -> None:
-        """Much is going to change."""
+        """Let frames come first for a while."""
         self._eager_until = time.perf_counter() + EAGER_FOR
 
     @property
     def painted(self) -> bool:
-        """Whether this is the first look after a picture: a frame is asked for now, and not before.
-
-        A chain that comes to a frame while the window is painted would have to wait until that is over.
-        """
+        """Whether this is the first tick after a frame. Frames are asked for now: a chain would have to wait before."""
         return self._began is not None
 
     def due(self, sweep: float = 0.0) -> bool:
-        """Whether to draw now; to be asked at every look. `sweep` is the time that a sweep takes, in seconds."""
+        """Return whether to draw now; to be called at every tick with the seconds that a sweep takes."""
         now = time.perf_counter()
         if self._began is not None:
             before, cost = self._cost, max(0.0, now - self._began - self.usual)
             self._cost = cost
-            cost = before if cost > UNUSUAL * max(before, NOTHING) else cost
-            eager = now < self._eager_until
-            rest = min(max(sweep / QUICK_SWEEP, EAGER_REST if eager else LEAST_REST), MOST_REST)
-            self._next = max(self._began + self.every * (1 if eager else CALM), now + rest * cost)
+            cost = before if cost > UNUSUAL * max(before, NEGLIGIBLE) else cost
+            is_eager = now < self._eager_until
+            rest = min(max(sweep / QUICK_SWEEP, EAGER_REST if is_eager else MIN_REST), MAX_REST)
+            self._next = max(self._began + self.every * (1 if is_eager else LATER_INTERVAL), now + rest * cost)
             self._began = None
         return now >= self._next
 
     def turn_of_lines(self) -> bool:
-        """Whether it is the turn of what is written, which is then taken."""
-        turn = time.perf_counter() > self._lines_due
-        if turn:
+        """Return whether trace and counters are due, and if so, set the next time."""
+        is_due = time.perf_counter() > self._lines_due
+        if is_due:
             self.postpone_lines()
-        return turn
+        return is_due
 
     def postpone_lines(self) -> None:
-        """What is written has its turn later."""
+        """Update trace and counters later."""
         self._lines_due = time.perf_counter() + self.lines
 
     def correct(self) -> None:
-        """Somebody has stepped in: what follows from it is drawn first, and often."""
+        """Draw the consequences of a correction first, and often."""
         self.postpone_lines()
         self.be_eager()
 
     def drawn(self) -> None:
-        """A picture has just been handed to Qt."""
+        """Note that a frame has just been handed to Qt."""
         self._began = time.perf_counter()
 
 
@@ -132,16 +126,14 @@ POLL_MS = 250
 
 
 class KernelWarmUp(QObject):  # type: ignore[misc]
-    """Warms up from the opening of a dock, and signals `changed` when another kernel is compiled or it is over."""
+    """Compiles kernels while a dock is open; `changed` is emitted for each kernel and at the end."""
 
     changed = Signal()
 
     def __init__(self, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._stage = compiling_stage()
-        self._timer = QTimer(self)
-        self._timer.setInterval(POLL_MS)
-        self._timer.timeout.connect(self._poll)
+        self._timer = QTimer(self, interval=POLL_MS, timeout=self._poll)
         BACKGROUND.begin()
         self._timer.start()
         connections.stop_on_close(self._timer)
@@ -157,23 +149,23 @@ class KernelWarmUp(QObject):  # type: ignore[misc]
 
 
 def _import_for_autosaves() -> None:
-    """Import zarr before the first autosave, which comes with the first labels and would take a second longer."""
+    """Import zarr before the first autosave, which would delay the first labels by a second."""
     with suppress(ImportError, InputError):
         zarr_package()
 
 
-# What can change of where a layer lies.
-PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+# Properties that say where a layer lies.
+PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units")
 
 
 class LayerEvents(QObject):  # type: ignore[misc]
-    """Hears what happens to the layers of a segmentation while there is one.
+    """Watches the layers of a segmentation.
 
     Signals
     -------
     image_replaced : an image was given other pixels.
-    moved : an image has gone somewhere else, or its pixels have another size.
-    eyes_changed : name of a picture ("boundary", "entropy", "regions", "sites"), and whether it is shown now.
+    moved : an image was moved, or its pixel size has changed.
+    eyes_changed : "boundary", "entropy", "regions" or "sites", and whether it is visible now.
     """
 
     image_replaced = Signal()
@@ -192,91 +184,85 @@ class LayerEvents(QObject):  # type: ignore[misc]
         self.commands, self.canvas, self.connections = commands, canvas, connections
         connections.connect(viewer.layers.events.inserted, self._inserted)
         connections.connect(viewer.layers.events.removed, self._removed)
-        canvas.layers_taken.connect(self._watch_taken)
-
-    # ---- the image
+        canvas.layers_taken.connect(self._watch_reused)
 
     def tie(self, segmentation: Segmentation) -> None:
-        """Hear what happens to the images of a segmentation."""
-        for signal, slot in self._of_images(segmentation):
+        """Watch the images of a segmentation."""
+        for signal, slot in self._iterate_events(segmentation):
             self.connections.connect(signal, slot)
 
     def untie(self, segmentation: Segmentation | None) -> None:
-        """Hear it no more; nothing happens if there is none."""
-        for signal, slot in self._of_images(segmentation):
+        """Stop watching them."""
+        for signal, slot in self._iterate_events(segmentation):
             self.connections.disconnect(signal, slot)
 
-    def _of_images(self, segmentation: Segmentation | None) -> Iterator[tuple[Any, Any]]:
+    def _iterate_events(self, segmentation: Segmentation | None) -> Iterator[tuple[Any, Any]]:
         for image in () if segmentation is None else segmentation.plan.source.image_layers:
             yield image.events.data, self._data_replaced
-            for name in PLACE:
+            for name in PLACEMENT:
                 yield getattr(image.events, name), self._moved
 
     def _data_replaced(self, event: Any = None) -> None:
         self.image_replaced.emit()
 
     def _moved(self, event: Any = None) -> None:
-        """The image has gone somewhere else."""
         if (seg := self.commands.segmentation) is None:
             return
         seg.layers.place()
         size = seg.plan.source.pixel_size
-        if any(one.pixel_size != size for one in seg.array_runs.values()):
-            for one in seg.array_runs.values():
-                one.pixel_size = size
+        if any(run.pixel_size != size for run in seg.array_runs.values()):
+            for run in seg.array_runs.values():
+                run.pixel_size = size
             self.canvas.redraw()
         self.moved.emit()
 
-    # ---- the eyes in napari's list of layers
-
-    def _watch_taken(self) -> None:
-        """Layers that an earlier run has left may be older than we are."""
+    def _watch_reused(self) -> None:
+        """Watch the visibility of layers that an earlier run has left, which may be older than this object."""
         seg = self.commands.segmentation
         for layer in () if seg is None else seg.layers.all():
-            self.connections.disconnect(layer.events.visible, self._eye)
-            self.connections.connect(layer.events.visible, self._eye)
+            self.connections.disconnect(layer.events.visible, self._visibility_changed)
+            self.connections.connect(layer.events.visible, self._visibility_changed)
 
     def _inserted(self, event: Any) -> None:
         if get_layer_kind(event.value) is not None:
-            self.connections.connect(event.value.events.visible, self._eye)
+            self.connections.connect(event.value.events.visible, self._visibility_changed)
 
     def _removed(self, event: Any) -> None:
-        self.connections.disconnect(event.value.events.visible, self._eye)
+        self.connections.disconnect(event.value.events.visible, self._visibility_changed)
 
-    def _eye(self, event: Any) -> None:
-        """A picture was shown or hidden; of those of several images, the box stands for any."""
+    def _visibility_changed(self, event: Any) -> None:
         layer: Layer = event.source
         seg, view = self.commands.segmentation, self.commands.view
         name = None if seg is None else seg.layers.find_name(layer)
         if seg is None or name is None:
             return
-        shown = any(one.visible for one in seg.layers.pictures(name))
-        if name != "sites" and shown != (name in view.wanted):
-            if shown:
+        is_visible = any(image.visible for image in seg.layers.pictures(name))
+        if name != "sites" and is_visible != (name in view.wanted):
+            if is_visible:
                 self.canvas.change_view(wanted=view.wanted | {name})
             else:
                 self.commands.view = replace(view, wanted=view.wanted - {name})
-        self.eyes_changed.emit(name, shown)
+        self.eyes_changed.emit(name, is_visible)
 
 
-# How often the session looks whether there is something to draw, in milliseconds; how often it draws at most, and how
-# often the trace and the counters have their turn, in seconds.
+# Milliseconds between two ticks; shortest time between two frames, and between two updates of trace and counters, in
+# seconds.
 TICK, DRAW_EVERY, LINES_EVERY = 20, 0.05, 0.4
 
 
 class Session(QObject):  # type: ignore[misc]
-    """One panel's work on one viewer.
+    """The work of one panel in one viewer; it connects the form, the run in its thread, and the layers.
 
     Signals
     -------
     state_changed : the state has changed.
-    framed : there is something new to read: counters, trace, region table.
-    drawable : what was put off may be drawn now: napari is not in the midst of anything.
-    noticed : a sentence for the user.
+    framed : counters, trace or region table have changed.
+    drawable : what was postponed may be drawn now.
+    noticed : a message for the user.
 
     Attributes
     ----------
-    state : one of those of `ALLOWED`.
+    state : a key of `ALLOWED`.
     ready : whether there is an image that can be segmented.
     """
 
@@ -287,87 +273,92 @@ class Session(QObject):  # type: ignore[misc]
 
     def __init__(self, viewer: napari.Viewer, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.viewer = viewer
+        self.viewer, self.connections = viewer, connections
         self.state = "no image"
         self.ready = False
         self.commands = CommandQueue(self)
         self.canvas = LayerView(viewer, self.commands, self)
         self.layer_events = LayerEvents(viewer, connections, self.commands, self.canvas, self)
-        self.layer_events.image_replaced.connect(self._image_replaced)
         self.steps = get_undo_stack(viewer)
         self.corrections = Corrections(self.commands, self.canvas, self.steps, self)
         self.active_learning = ActiveLearning(viewer, self.commands, self.canvas, self.corrections, self)
         self.autosaver = Autosaver(self.commands, self)
-        self.autosaver.refused.connect(self.show_message)
         self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
         self._next: Callable[[], None] | None = None
-        # Whether it was the end of a run that has chosen what is shown, so that the next one shows its progress again.
+        # Whether the end of a run has chosen the displayed state, so that the next one shows its progress again.
         self._show_chosen_by_end = False
-        self._pace = RefreshRate(DRAW_EVERY, TICK / 1000, LINES_EVERY)
+        self._rate = RefreshRate(DRAW_EVERY, TICK / 1000, LINES_EVERY)
         self._timer = QTimer(self, interval=TICK, timeout=self._tick)
+        self.layer_events.image_replaced.connect(self._image_replaced)
         self.commands.launched.connect(self._timer.start)
-        self.commands.launched.connect(self._pace.be_eager)
-        self.commands.ending.connect(self._ending)
+        self.commands.launched.connect(self._rate.be_eager)
+        self.commands.ending.connect(self._draw_last)
         self.commands.ended.connect(self._ended)
         self.canvas.changed.connect(self.framed)
-        self.corrections.changed.connect(self._pace.correct)
-        self.framed.connect(self.active_learning.look)
+        self.corrections.changed.connect(self._rate.correct)
         self.corrections.detached.connect(self._detached)
+        self.framed.connect(self.active_learning.look)
+        self.autosaver.refused.connect(self.show_message)
         self.editor.refused.connect(self.show_message)
-        self.connections = connections
         self.steps.bind_undo_keys(viewer, connections)
         connections.connect(viewer.layers.events.removed, self._layer_removed)
         connections.connect(viewer.dims.events.current_step, self.canvas.moved)
         connections.on_close(self._end)
         connections.stop_on_close(self._timer)
 
-    # ---- what the views read
+    # ---- what the panel reads
 
     @property
     def run(self) -> RunWorker | None:
+        """The current run."""
         return self.commands.run
 
     @property
     def segmentation(self) -> Segmentation | None:
+        """The current segmentation."""
         return self.commands.segmentation
 
     @property
     def position(self) -> Position | None:
+        """The displayed array."""
         return self.canvas.position
 
     @property
     def array_run(self) -> ArrayRun | None:
+        """The run of the displayed array."""
         return self.canvas.array_run
 
     @property
     def frame(self) -> Frame | None:
+        """The newest frame of the displayed array."""
         return self.canvas.frame
 
     @property
     def continues(self) -> bool:
-        """Whether there is something to go on with."""
+        """Whether the next run continues the present one."""
         return self.segmentation is not None and bool(self.segmentation.array_runs)
 
     def goes_on(self, source: ImageSource | None) -> bool:
-        """Whether a run on a source would go on with what there is."""
+        """Return whether a run on a source continues the present one."""
         seg = self.segmentation
         return self.continues and source is not None and seg is not None and seg.plan.source.key == source.key
 
     def can(self, what: str) -> bool:
+        """Return whether something can be done in this state."""
         return what in ALLOWED[self.state]
 
     # ---- what the user asks for
 
     def start(self, plan: RunPlan, sweeps: int | None = None) -> None:
-        """Begin a run, or go on from what is shown if there is something."""
+        """Begin a run, or continue the present one."""
         if self.run is not None:
             self._next = partial(self.start, plan, sweeps)
-            if self.run.commands_only:  # which may be settling after a correction
+            if self.run.commands_only:  # it may let a chain settle after a correction
                 self.run.stop()
             return
         try:
-            jobs = self._segmentation_of(plan).jobs(plan)
+            jobs = self._get_segmentation(plan).jobs(plan)
         except InputError as reason:
             self.show_message(str(reason))
             return
@@ -379,6 +370,7 @@ class Session(QObject):  # type: ignore[misc]
         self._enter("running")
 
     def toggle_pause(self) -> None:
+        """Pause or resume."""
         if self.run is None:
             return
         if self.run.held:
@@ -389,18 +381,18 @@ class Session(QObject):  # type: ignore[misc]
             self._enter("paused")
 
     def step(self, plan: RunPlan) -> None:
-        """One sweep: of the held chain, or of a run that ends with it."""
+        """Run one sweep, of the paused chain or in a run of its own."""
         if self.run is None:
             self.start(plan, 1)
         elif self.run.held:
             self.run.step()
 
     def stop(self) -> None:
-        """End the run and keep what there is."""
+        """End the run and keep the result."""
         self.commands.stop()
 
     def reset(self) -> None:
-        """Put the chains aside; the layers stay, empty, for the next run. Locks and paint go too."""
+        """Put the chains aside, with locks and paint; the layers stay, empty, for the next run."""
         if (seg := self.segmentation) is not None:
             aside = SegmentationState(seg.plan.unstarted())
             step = ResetStep(self, seg, aside, self._exchange, lambda seg: self.segmentation is not seg)
@@ -408,16 +400,15 @@ class Session(QObject):  # type: ignore[misc]
             self.steps.push(step)
 
     def _exchange(self, step: ResetStep) -> None:
-        """Show how the segmentation stood before a Reset, or how it stands after it."""
+        """Exchange the displayed state of a segmentation and that which a Reset has put aside."""
         if self.run is not None:
             self._next = partial(self._exchange, step)
             self.run.stop()
             return
         seg, aside = step.segmentation, step.aside
         if seg is self.segmentation:
-            step.aside = SegmentationState(
-                seg.plan, seg.array_runs, dict(self.canvas.frames), self.commands.view.detail
-            )
+            frames = dict(self.canvas.frames)
+            step.aside = SegmentationState(seg.plan, seg.array_runs, frames, self.commands.view.detail)
             seg.plan, seg.array_runs = aside.plan, aside.array_runs
             seg.written.clear()
             seg.written_regions.clear()
@@ -430,29 +421,29 @@ class Session(QObject):  # type: ignore[misc]
         self._rest()
 
     def adopt(self, plan: RunPlan, array_runs: dict[Position, ArrayRun]) -> None:
-        """Show runs that were saved, and be ready to go on with them; a run that is on ends first."""
+        """Show saved runs and be ready to continue them; a run that is on ends first."""
         if self.run is not None:
             self._next = partial(self.adopt, plan, array_runs)
             self.run.stop()
             return
         self._drop()
-        seg = self._segmentation_of(plan)
+        seg = self._get_segmentation(plan)
         seg.plan, seg.array_runs = plan, array_runs
         self._settle()
         self.commands.redraw(*array_runs)
 
     def set_show(self, show: DisplayedState) -> None:
-        """Draw the current or another state."""
+        """Show the current or another state."""
         self._show_chosen_by_end = False
         self.canvas.show_current()
         self.canvas.change_view(show=show)
 
     def paint_first(self, plan: RunPlan) -> None:
-        """An empty label layer to paint on before the first run."""
+        """Add an empty label layer to paint on before the first run."""
         if plan.source.is_chunked:
             self.show_message("an image this large cannot be painted on; give seeds as a Labels layer")
             return
-        layers = self._segmentation_of(plan).layers
+        layers = self._get_segmentation(plan).layers
         if layers.labels is None:
             layers.show_labels(plan.source.positions[0], np.zeros(plan.source.space, np.uint16))
             self.corrections.attach_brush()
@@ -461,7 +452,7 @@ class Session(QObject):  # type: ignore[misc]
         layers.labels.mode = "paint"
 
     def set_ready(self, ready: bool) -> None:
-        """Whether there is an image that can be segmented; of no matter while a run is on."""
+        """Set whether there is an image that can be segmented."""
         self.ready = ready
         if not self.commands.sampling:
             self._rest()
@@ -472,30 +463,30 @@ class Session(QObject):  # type: ignore[misc]
         """Take what is new from the run and draw it."""
         if (run := self.run) is None:
             return
-        self._say_notices(run)
+        self._show_notices(run)
         self.canvas.collect()
-        rate = max((one.rate for one in list(run.array_runs.values())), default=0.0)
-        answered = self.canvas.answered
-        if self._pace.painted:
+        rate = max((array_run.rate for array_run in list(run.array_runs.values())), default=0.0)
+        is_answered = self.canvas.answered
+        if self._rate.painted:
             run.want_frame()
-        if not self._pace.due(1 / rate if rate else 0.0) and not answered:
+        if not self._rate.due(1 / rate if rate else 0.0) and not is_answered:
             return
         # One thing at a time, so that the window is never busy for long; first what the user waits for.
-        if not answered and self._pace.turn_of_lines():
+        if not is_answered and self._rate.turn_of_lines():
             self.framed.emit()
-            self.drawable.emit()  # with the words, so that the window is painted once for both
+            self.drawable.emit()  # together, so that the window is painted once for both
         elif not self.canvas.draw() and not self.canvas.show_table():
             run.want_frame()
             return
-        self._pace.drawn()
+        self._rate.drawn()
 
-    def _ending(self) -> None:
-        """Draw what the run has left behind."""
+    def _draw_last(self) -> None:
+        """Draw the last frames of a run that has ended."""
         self.canvas.collect()
         self.canvas.draw()
         self.canvas.show_table()
         assert self.run is not None
-        self._say_notices(self.run)
+        self._show_notices(self.run)
 
     def _ended(self, run: RunWorker) -> None:
         if self.run is None:
@@ -514,32 +505,33 @@ class Session(QObject):  # type: ignore[misc]
         self.framed.emit()
 
     def _settle(self) -> None:
-        """After a run what a segmentation returns stays on the screen: the best state or the consensus."""
+        """Show what a segmentation returns, the best state or the consensus, after a run."""
         seg = self.segmentation
         self._rest()
         if seg is not None and self.continues and self.commands.view.show == "current":
-            drawn = all(len(one.interactive.summary.draws) for one in seg.array_runs.values())
-            agreed = drawn and seg.plan.settings.consensus != "none"
-            self.commands.view = replace(self.commands.view, show="consensus" if agreed else "best")
+            has_draws = all(len(run.interactive.summary.draws) for run in seg.array_runs.values())
+            has_consensus = has_draws and seg.plan.settings.consensus != "none"
+            self.commands.view = replace(self.commands.view, show="consensus" if has_consensus else "best")
             self._show_chosen_by_end = True
             self.commands.redraw(*seg.array_runs)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
-                layer.update_thumbnail()  # which a run leaves alone
+                layer.update_thumbnail()  # which is not updated during a run
         self.state_changed.emit()
 
-    def _say_notices(self, run: RunWorker) -> None:
+    def _show_notices(self, run: RunWorker) -> None:
         while run.notices:
             self.show_message(run.notices.popleft())
 
     def show_message(self, text: str) -> None:
+        """Show a message in the panel and as a notification."""
         self.noticed.emit(text)
         show_info(f"GSW segmentation: {format_sentence(text)}")
 
     # ---- the segmentation
 
-    def _segmentation_of(self, plan: RunPlan) -> Segmentation:
-        """The segmentation that a plan goes on with, or a new one if it asks for other arrays."""
+    def _get_segmentation(self, plan: RunPlan) -> Segmentation:
+        """Return the present segmentation, or a new one if the plan is for other arrays."""
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
@@ -551,7 +543,7 @@ class Session(QObject):  # type: ignore[misc]
         return seg
 
     def _drop(self) -> None:
-        """Let the segmentation go: its image or its label layer is no more. A run ends by itself."""
+        """Let go of the segmentation, whose image or label layer is gone. A run ends by itself."""
         self.commands.stop()
         self.corrections.detach_brush()
         self.editor.detach()
@@ -567,7 +559,6 @@ class Session(QObject):  # type: ignore[misc]
             self._rest()
 
     def _clear(self) -> None:
-        """Nothing is asked, and nothing is drawn."""
         self.active_learning.stop()
         self.canvas.forget()
 
@@ -575,22 +566,20 @@ class Session(QObject):  # type: ignore[misc]
         self._drop_and_rest()
         self.show_message("the label layer was given other data, so the run has let it go")
 
-    # ---- the viewer
-
     def _layer_removed(self, event: Any) -> None:
         if (seg := self.segmentation) is None:
             return
         layer, plan = event.value, seg.plan
-        essential: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
+        needed: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
         if self.commands.sampling:
-            essential += [plan.sites, plan.seeds, plan.source.mask]
-        if any(layer is x for x in essential):
+            needed += [plan.sites, plan.seeds, plan.source.mask]
+        if any(layer is x for x in needed):
             self._drop_and_rest()
         else:
             self.canvas.layer_removed(layer)
 
     def _image_replaced(self) -> None:
-        """Other pixels are another image: what was drawn of the old ones stays and ends."""
+        """Let go of the segmentation of an image that was given other pixels; its layers stay."""
         if self.segmentation is not None:
             self.show_message(
                 "the image was given other pixels, so its segmentation has ended; press Run for a new one"
@@ -604,11 +593,11 @@ class Session(QObject):  # type: ignore[misc]
         self.state_changed.emit()
 
     def _rest(self) -> None:
-        """The state when no run is on."""
+        """Enter the state in which no run is on."""
         self._enter(("done" if self.continues else "ready") if self.ready else "no image")
 
     def _end(self) -> None:
-        """What has to happen even if Qt has already destroyed the panel."""
+        """Clean up, even if Qt has already destroyed the panel."""
         self._next = None
         self.commands.end()
         self.autosaver.close()
