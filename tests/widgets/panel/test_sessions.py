@@ -178,7 +178,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     from qtpy.QtCore import QTimer
 
     from napari_gsw.files import autosave
-    from napari_gsw.widgets.session import autosave
+    from napari_gsw.widgets.session.autosave import all_written
 
     may_end, save = threading.Event(), autosave.save_session
 
@@ -203,7 +203,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     QTimer.singleShot(0, may_end.set)
     wait_for(qtbot, other.restore_row.isVisible)
     assert "photo" in other.restore_row.restore_button.text()
-    assert autosave.all_written()
+    assert all_written()
     other.shut_down()
 
 

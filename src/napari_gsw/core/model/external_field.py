@@ -1,8 +1,8 @@
-"""The external field of the posterior: what named clusters, those that a person painted, say about every site.
+"""External field of the posterior: what named clusters, usually those of scribbles, add for every site.
 
     log posterior = log of eq. (14) + sum over names s, over sites i in the cluster of s, of h_i(s)
 
-A name needs a cluster to belong to: that of its *anchor*, a site that is clamped and never leaves it.
+A name belongs to the cluster of its *anchor*, a site that is clamped and so never leaves it.
 """
 
 from __future__ import annotations
@@ -16,28 +16,39 @@ from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.settings import Settings
 
-# A field beyond this would drown the last digits of everything else.
+# A larger field would cost the last digits of everything else.
 MAX_FIELD = 1e6
+# Labels that a foreground map names.
+BACKGROUND, FOREGROUND = 1, 2
 
 
 class ExternalField(NamedTuple):
-    """h_i(name) for every site and every name that was painted."""
+    """h_i(name) for every site and name."""
 
-    pull: Float64Array  # (n, names) h_i(name), in log units; 0 is what a cluster without a name says
+    pull: Float64Array  # (n, names) h_i(name), in log units; 0 for clusters without a name
     anchor: Int32Array  # (names,) a clamped site of each
 
 
+class ForegroundField(NamedTuple):
+    """h_i(name) by a foreground map."""
+
+    pull: Float64Array  # (n, names) h_i(name)
+    anchor: Int32Array  # (names,) the most probable site of each
+    number: Int32Array  # (names,) the label of each
+
+
 def make_empty_field(n: int) -> ExternalField:
-    """The field of nobody."""
+    """Make a field without names."""
     return ExternalField(np.zeros((n, 0)), np.zeros(0, np.int32))
 
 
 def make_field(pull: ArrayLike, anchor: ArrayLike, n: int) -> ExternalField:
-    """A field from arrays that anybody may have made, or an InputError that says what is wrong with them.
+    """Make a field from arrays of any origin, which are checked.
 
     Parameters
     ----------
-    pull : (n, names) finite. anchor : (names,) different sites.
+    pull : (n, names) finite.
+    anchor : (names,) different sites.
     """
     h, sites = np.ascontiguousarray(to_float_array("field", pull)), to_array("the anchors of a field", anchor)
     if sites.ndim != 1 or h.shape != (n, sites.size):
@@ -52,39 +63,29 @@ def make_field(pull: ArrayLike, anchor: ArrayLike, n: int) -> ExternalField:
 
 
 def compute_log_field(field: ExternalField, labels: Int64Array) -> float:
-    """Sum of h_i(name) over the sites i of each named cluster of labels (n,)."""
+    """Sum h_i(name) over the sites i of each named cluster of labels (n,)."""
     names = range(field.anchor.size)
     return float(sum(field.pull[labels == labels[field.anchor[s]], s].sum() for s in names))
 
 
 def seeds_as_columns(field: ExternalField, seeds: Int32Array) -> Int32Array:
-    """(n,) the seeds with the numbers of the field's columns: names first, all other seeds after them, -1 for none."""
+    """Renumber seeds (n,) by the columns of the field: names first, then all other seeds, -1 for none."""
     if not field.anchor.size:
         return seeds
-    own = seeds[field.anchor]
-    if (own < 0).any() or len(np.unique(own)) < own.size:
+    named = seeds[field.anchor]
+    if (named < 0).any() or len(np.unique(named)) < named.size:
         raise InputError("every anchor of a field must be clamped, each to a seed of its own")
-    others = np.setdiff1d(seeds[seeds >= 0], own)
-    known = np.concatenate((own, others))
-    order = np.argsort(known)
-    column = order[np.searchsorted(known, seeds, sorter=order).clip(max=known.size - 1)]
+    all_seeds = np.concatenate((named, np.setdiff1d(seeds[seeds >= 0], named)))
+    order = np.argsort(all_seeds)
+    column = order[np.searchsorted(all_seeds, seeds, sorter=order).clip(max=all_seeds.size - 1)]
     return np.where(seeds >= 0, column, -1).astype(np.int32)
 
 
-# The labels that a map of the foreground names.
-BACKGROUND, FOREGROUND = 1, 2
-
-
-class ForegroundField(NamedTuple):
-    """What a map says of every site for each of its names."""
-
-    pull: Float64Array  # (n, names) h_i(name)
-    anchor: Int32Array  # (names,) a site of each, of which the map is surest
-    number: Int32Array  # (names,) the label of each
+# ---- foreground maps
 
 
 def make_foreground_field(log_odds: Float64Array, settings: Settings) -> ForegroundField:
-    """The field of a map, from (n,) mean log odds of the foreground over each site."""
+    """Make the field of a map from (n,) mean log odds of the foreground over each site."""
     if log_odds.max() == log_odds.min():
         raise InputError("foreground says the same of every site; leave it out")
     pull = -settings.foreground_weight * log_odds[:, np.newaxis]
@@ -96,16 +97,15 @@ def make_foreground_field(log_odds: Float64Array, settings: Settings) -> Foregro
 
 
 def add_anchors(field: ForegroundField | None, clamps: Int32Array | None) -> Int32Array | None:
-    """(n,) what a person has clamped, -1 for a free site, and a site of every name of the map that nobody painted."""
+    """Clamp a site for every name of a map that no scribble has; clamps (n,) are -1 for a free site."""
     if field is None:
         return clamps
-    n = len(field.pull)
-    seeds = np.full(n, -1, np.int32) if clamps is None else clamps.copy()
+    seeds = np.full(len(field.pull), -1, np.int32) if clamps is None else clamps.copy()
     for s, number in enumerate(field.number.tolist()):
         if (seeds == number).any():
             continue
         site = int(field.anchor[s])
-        if seeds[site] >= 0:  # somebody has painted something else there
+        if seeds[site] >= 0:  # it has the scribble of another label
             site = int(np.where(seeds < 0, field.pull[:, s], -np.inf).argmax())
         if seeds[site] < 0:
             seeds[site] = number
@@ -113,53 +113,49 @@ def add_anchors(field: ForegroundField | None, clamps: Int32Array | None) -> Int
 
 
 def drop_anchors(field: ForegroundField | None, clamps: Int32Array) -> Int32Array:
-    """(n,) the clamps but for those that are there for a map alone; these are no strokes."""
+    """Remove the clamps (n,) that :func:`add_anchors` has made, so that those of scribbles remain."""
     if field is None:
         return clamps
-    strokes = clamps.copy()
-    own = clamps[field.anchor] == field.number
-    strokes[field.anchor[own]] = -1
-    return strokes
+    scribbles = clamps.copy()
+    scribbles[field.anchor[clamps[field.anchor] == field.number]] = -1
+    return scribbles
 
 
 def add_foreground_field(
-    field: ForegroundField | None, strokes: ExternalField | None, clamps: Int32Array
+    field: ForegroundField | None, scribbles: ExternalField | None, clamps: Int32Array
 ) -> ExternalField | None:
-    """The field of strokes and of a map together, with a column for each name that has one, by number.
+    """Add the field of a map to that of scribbles; columns are sorted by label.
 
     Parameters
     ----------
-    strokes : of the numbers that a person has painted, in their order; its anchors are clamped to them.
-    clamps : (n,) number of a clamped site, -1 for a free one.
+    scribbles : its anchors are clamped to their labels, which are in increasing order.
+    clamps : (n,) label of a clamped site, -1 for a free one.
     """
     if field is None:
-        return strokes
+        return scribbles
     columns: dict[int, tuple[Float64Array, int]] = {}
-    if strokes is not None:
-        for s, site in enumerate(strokes.anchor.tolist()):
-            columns[int(clamps[site])] = strokes.pull[:, s], site
+    if scribbles is not None:
+        for s, site in enumerate(scribbles.anchor.tolist()):
+            columns[int(clamps[site])] = scribbles.pull[:, s], site
     for s, number in enumerate(field.number.tolist()):
         sites = np.flatnonzero(clamps == number)
-        if not sites.size:
-            continue
-        before, site = columns.get(number, (np.zeros(len(clamps)), int(sites[0])))
-        pull = np.where(clamps >= 0, before, before + field.pull[:, s])
-        columns[number] = pull, site
+        if sites.size:
+            pull, site = columns.get(number, (np.zeros(len(clamps)), int(sites[0])))
+            columns[number] = np.where(clamps >= 0, pull, pull + field.pull[:, s]), site
     if not columns:
         return None
-    numbers = sorted(columns)
-    pulls = np.stack([columns[k][0] for k in numbers], axis=1)
-    return ExternalField(pulls, np.array([columns[k][1] for k in numbers], np.int32))
+    pulls, anchors = zip(*(columns[number] for number in sorted(columns)), strict=True)
+    return ExternalField(np.stack(pulls, axis=1), np.array(anchors, np.int32))
 
 
 def refine_field(
     field: ForegroundField | None, before: ForegroundField | None, parents: Int64Array
 ) -> ForegroundField | None:
-    """The field of a problem whose sites were cut, with anchors in the sites where they were before.
+    """Move the anchors of a field, whose sites were split, to where they were before.
 
     Parameters
     ----------
-    parents : (n,) of each piece the site that it was cut from.
+    parents : (n,) the site that each new one was split from.
     """
     if field is None or before is None:
         return field

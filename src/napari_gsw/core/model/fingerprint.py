@@ -1,8 +1,7 @@
-"""What a problem is known by: a few bytes that any change of its data, graph, prior or field changes.
+"""Fingerprint of a problem: a hash that any change of its data, graph, prior or field changes.
 
-Floats are taken to seven digits. The last digits of a logarithm differ from machine to machine and from version to
-version of the libraries, and a problem is not another one for that. Of the tables of words, which may have millions of
-entries, the first and the last one of each word do: the rest follows from them.
+Floats are rounded to seven digits, because the last digits of a logarithm differ between machines and versions of the
+libraries. Of the tables of words, which may have millions of entries, two entries for each word determine the rest.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ FINGERPRINT_BYTES = 16
 
 
 def hash_data(evidence: LikelihoodTables, graph: CsrGraph) -> bytes:
-    """Of the data and the graph, which stay when a field or a prior changes."""
+    """Hash the data and the graph, which do not depend on the field or the prior."""
     first = evidence.table_start.astype(np.int64)
     last = first + evidence.table_end.astype(np.int64) - 1
     second = np.minimum(first + 1, last)
-    known = [
+    arrays = [
         array
         for name, array in evidence._replace(gauss=_flat_gauss(evidence.gauss))._asdict().items()
         if name != "table"
     ]
-    return _digest(*known, evidence.table[second], evidence.table[last], graph.left, graph.right, graph.beta)
+    return _digest(*arrays, evidence.table[second], evidence.table[last], graph.left, graph.right, graph.beta)
 
 
 def _flat_gauss(gauss: Float64Array) -> Float64Array:
-    """The priors of channels (C, GAUSS) in a row: what all have in common is written once, as older versions did."""
+    """Return priors of channels (C, GAUSS) with common values written once, as in older versions."""
     if not len(gauss):
         return np.ones(RATE)
     common = gauss[:, :RATE]
@@ -45,13 +44,13 @@ def _flat_gauss(gauss: Float64Array) -> Float64Array:
 
 
 def hash_problem(data: bytes, prior: PriorTables, field: ExternalField | None) -> NDArray[np.uint8]:
-    """(LENGTH,) uint8 of the whole problem, from the digest of its data."""
+    """Hash the whole problem, given the digest of its data; (FINGERPRINT_BYTES,) uint8."""
     digest = _digest(np.frombuffer(data, np.uint8), *prior, *(() if field is None else field))
     return np.frombuffer(digest, np.uint8)
 
 
 def _digest(*arrays: Any) -> bytes:
-    """Of arrays and their shapes, the same on every machine."""
+    """Hash arrays and their shapes, the same on every machine."""
     digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES)
     for values in arrays:
         array = np.asarray(values)

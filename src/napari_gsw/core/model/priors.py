@@ -17,10 +17,8 @@ PitmanYor              10    sum_{i=1}^{k-1} log(alpha + i theta)   log Gamma(m-
 Truncated              11    that of the prior                      minus infinity for m < T_min or m > T_max
 =====================  ====  =====================================  ================================================
 
-Numbers are those of the paper's equations: (6) the exchangeable function g, (7) partitionpartPotts, (8)
-partitionfiniteDirichlet, (9) partitionDirichlet, (10) partitionPitmanYor, (11) partitiontruncatedPitmanYor. In (8) the
-paper leaves out Gamma(alpha)^-k, which changes the number of clusters; it is in here. In (7) it writes K for K!, which
-changes nothing.
+Equation numbers are those of the paper. Its eq. (8) lacks the factor Gamma(alpha)^-k, which changes the number of
+clusters and is included here. Its eq. (7) has K for K!, which changes nothing.
 """
 
 from __future__ import annotations
@@ -42,47 +40,47 @@ from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.model import MAX_PARAMETER, MIN_PARAMETER
 from napari_gsw.core.special import LARGE, log_gamma, log_rising_factorial
 
-# A limit on the number of clusters that is none; as a floating-point number it is far from infinity.
-MOST_K = 10**100
-# Logarithms of a user's own prior beyond this would drown the last digits of everything else.
-MOST_LOG = 1e12
+# The largest K, which limits nothing; as a float it is far from infinity.
+MAX_K = 10**100
+# Larger logarithms in a user's table would cost the last digits of everything else.
+MAX_LOG = 1e12
 
 
 class PriorTables(NamedTuple):
-    """A prior on partitions of n sites, V(k) times the product of W(m_j): eq. (6). Entry 0 of each is not used."""
+    """A prior on partitions of n sites, V(k) times the product of W(m_j) (eq. 6); entry 0 of each is not used."""
 
     log_v: Float64Array  # (n + 1,) by the number of clusters
     log_w: Float64Array  # (n + 1,) by the number of sites in a cluster
 
 
 class PartitionPrior(ABC):
-    """What all priors share: `tables`, `expected_clusters`, `truncated`."""
+    """Base class of the priors on partitions."""
 
     @abstractmethod
     def tables(self, n: int) -> PriorTables:
-        """``log_v`` and ``log_w`` for partitions of n sites."""
+        """Return ``log_v`` and ``log_w`` for partitions of n sites."""
 
     def expected_clusters(self, n: int) -> float:
-        """Exact prior mean of the number of clusters among n sites that are not coupled.
+        """Compute the exact prior mean of the number of clusters among n uncoupled sites.
 
-        By a formula where there is one, otherwise from :func:`cluster_distribution`, whose cost grows with the
-        square of n times the number of clusters.
+        Priors without a formula use :func:`cluster_distribution`, whose cost grows with n**2 times the number of
+        clusters.
         """
         probability = cluster_distribution(self, check_integer("n", n))
         return float(np.arange(len(probability)) @ probability)
 
     def truncated(self, min_size: int = 1, max_size: int | None = None) -> Truncated:
-        """The same prior restricted to partitions whose clusters all have min_size to max_size sites."""
+        """Restrict the prior to partitions whose clusters all have min_size to max_size sites."""
         return Truncated(self, min_size, max_size)
 
     def exactly(self, k: int) -> Exactly:
-        """The same prior restricted to partitions into k clusters."""
+        """Restrict the prior to partitions into k clusters."""
         return Exactly(self, k)
 
 
 @dataclass(frozen=True)
 class Potts(PartitionPrior):
-    """At most K clusters, of any sizes (eq. 7): every labelling with K labels is equally probable.
+    """At most K clusters of any size (eq. 7): all labellings with K labels are equally probable.
 
     >>> round(Potts(3).expected_clusters(2), 4)
     1.6667
@@ -91,7 +89,7 @@ class Potts(PartitionPrior):
     K: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "K", _checked_whole("K", self.K))
+        object.__setattr__(self, "K", _to_integer("K", self.K))
 
     def tables(self, n: int) -> PriorTables:
         return PriorTables(_log_falling(self.K, n), np.zeros(n + 1))
@@ -109,7 +107,7 @@ class FiniteDirichlet(PartitionPrior):
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "K", _checked_whole("K", self.K))
+        object.__setattr__(self, "K", _to_integer("K", self.K))
         _check_positive("alpha", self.alpha)
 
     def tables(self, n: int) -> PriorTables:
@@ -126,7 +124,7 @@ class FiniteDirichlet(PartitionPrior):
 
 @dataclass(frozen=True)
 class DirichletProcess(PartitionPrior):
-    """The Chinese restaurant process with concentration alpha (eq. 9).
+    """Dirichlet process (Chinese restaurant process) with concentration alpha (eq. 9).
 
     >>> round(DirichletProcess(3.0).expected_clusters(1099), 2)
     18.24
@@ -147,10 +145,10 @@ class DirichletProcess(PartitionPrior):
 
 @dataclass(frozen=True)
 class PitmanYor(PartitionPrior):
-    """The two-parameter process (eq. 10): theta is the discount, alpha the concentration.
+    """Pitman-Yor process with discount theta and concentration alpha (eq. 10).
 
-    Either 0 <= theta < 1 and alpha > -theta, or theta < 0 and alpha = -L theta with a whole number L, the largest
-    number of clusters.
+    Either 0 <= theta < 1 and alpha > -theta, or theta < 0 and alpha = -L theta with an integer L, the largest number of
+    clusters.
     """
 
     alpha: float
@@ -173,7 +171,7 @@ class PitmanYor(PartitionPrior):
 
     @property
     def limit(self) -> int | None:
-        """The largest number of clusters L for theta < 0, otherwise None."""
+        """Largest number of clusters L for theta < 0, otherwise None."""
         if self.theta >= 0:
             return None
         ratio = -self.alpha / self.theta
@@ -214,9 +212,9 @@ class PitmanYor(PartitionPrior):
 
 @dataclass(frozen=True, eq=False)
 class TablePrior(PartitionPrior):
-    """A prior of the user's own: ``log_v[k]`` by the number k of clusters, ``log_w[m]`` by the size m of each.
+    """Prior given by two tables: ``log_v[k]`` for k clusters and ``log_w[m]`` for a cluster of m sites.
 
-    Both for 0..n at least; entry 0 is not used.
+    Both must have entries for 0..n; entry 0 is not used.
     """
 
     log_v: ArrayLike
@@ -229,26 +227,25 @@ class TablePrior(PartitionPrior):
                 raise InputError(f"{name} must be one row of at least 2 numbers, not an array of shape {table.shape}")
             if np.isnan(table[1:]).any() or np.isposinf(table[1:]).any():
                 raise InputError(f"{name} must hold finite numbers or minus infinity, not NaN or plus infinity")
-            if np.abs(table[1:][np.isfinite(table[1:])]).max(initial=0.0) > MOST_LOG:
-                raise InputError(f"{name} must hold numbers in [{-MOST_LOG:g}, {MOST_LOG:g}] or minus infinity")
+            if np.abs(table[1:][np.isfinite(table[1:])]).max(initial=0.0) > MAX_LOG:
+                raise InputError(f"{name} must hold numbers in [{-MAX_LOG:g}, {MAX_LOG:g}] or minus infinity")
             table.setflags(write=False)
             object.__setattr__(self, name, table)
 
     def tables(self, n: int) -> PriorTables:
-        cut = []
+        tables = {}
         for name in ("log_v", "log_w"):
             table = np.asarray(getattr(self, name))
             if len(table) < n + 1:
                 raise InputError(f"{name} must have at least {n + 1} entries for {n} sites, not {len(table)}")
-            table = table[: n + 1].copy()
-            table[0] = 0.0
-            cut.append(table)
-        return PriorTables(*cut)
+            tables[name] = table[: n + 1].copy()
+            tables[name][0] = 0.0
+        return PriorTables(**tables)
 
 
 @dataclass(frozen=True)
 class Truncated(PartitionPrior):
-    """Another prior, restricted to partitions whose clusters all have min_size to max_size sites (eq. 11)."""
+    """Another prior restricted to partitions whose clusters all have min_size to max_size sites (eq. 11)."""
 
     prior: PartitionPrior
     min_size: int = 1
@@ -257,9 +254,9 @@ class Truncated(PartitionPrior):
     def __post_init__(self) -> None:
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
-        object.__setattr__(self, "min_size", _checked_whole("min_size", self.min_size, 0))
+        object.__setattr__(self, "min_size", _to_integer("min_size", self.min_size, 0))
         if self.max_size is not None:
-            largest = _checked_whole("max_size", self.max_size, max(self.min_size, 1))
+            largest = _to_integer("max_size", self.max_size, max(self.min_size, 1))
             object.__setattr__(self, "max_size", largest)
 
     def tables(self, n: int) -> PriorTables:
@@ -275,16 +272,16 @@ class Truncated(PartitionPrior):
 
 @dataclass(frozen=True)
 class Exactly(PartitionPrior):
-    """Partitions into k clusters, whose sizes another prior weighs: what is left when every cluster has a name.
+    """Another prior restricted to partitions into k clusters, for example if the user has labelled every cluster.
 
-    How probable the other prior finds k is a constant here, even where it allows no k clusters.
+    The other prior's probability of k is a constant here, even where it is 0.
     """
 
     prior: PartitionPrior
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _checked_whole("k", self.k))
+        object.__setattr__(self, "k", _to_integer("k", self.k))
 
     def tables(self, n: int) -> PriorTables:
         if self.k > n:
@@ -295,7 +292,7 @@ class Exactly(PartitionPrior):
 
 
 def make_prior(settings: Settings) -> PartitionPrior:
-    """The prior that the settings describe."""
+    """Make the prior that the settings describe."""
     prior: PartitionPrior
     if settings.prior == "potts":
         prior = Potts(settings.K)
@@ -312,10 +309,10 @@ def make_prior(settings: Settings) -> PartitionPrior:
 
 @lru_cache(maxsize=64)
 def cluster_distribution(prior: PartitionPrior, n: int) -> Float64Array:
-    """(n + 1,) float64 probability of k = 0..n clusters among n uncoupled sites, for any prior; not to be written to.
+    """Compute the probability of k = 0..n clusters among n uncoupled sites, a read-only (n + 1,) float64 array.
 
-    Z(n, k) = sum_m C(n-1, m-1) W(m) Z(n-m, k-1), in logarithms: the cluster that holds site 1 has m sites. Rows are
-    added until they no longer count.
+    Z(n, k) = sum_m C(n-1, m-1) W(m) Z(n-m, k-1), in logarithms, where m is the size of the cluster of site 1. Rows are
+    added until they are negligible.
     """
     log_v, log_w = prior.tables(n)
     # With z(j, k) = Z(j, k) / j! the binomial becomes m/j * W(m)/m!, a plain convolution.
@@ -324,14 +321,14 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Float64Array:
     row = np.full(n + 1, -np.inf)
     row[0] = 0.0
     log_p = np.full(n + 1, -np.inf)
-    own = prior
-    while isinstance(own, Truncated):
-        own = own.prior
+    inner = prior
+    while isinstance(inner, Truncated):
+        inner = inner.prior
     for k in range(1, n + 1):
         row = log_convolution(weight, row)
         log_p[k] = log_v[k] + row[n]
-        # All priors but a user's own have one peak in k: past it, what no longer counts will not count again.
-        if not isinstance(own, TablePrior) and -np.inf < log_p[k] < log_p.max() - 40:
+        # All priors except a table have one peak in k: past it, rows stay negligible.
+        if not isinstance(inner, TablePrior) and -np.inf < log_p[k] < log_p.max() - 40:
             break
     if np.isneginf(log_p).all():
         raise InputError(f"min_size and max_size leave no partition of {n} sites")
@@ -341,27 +338,25 @@ def cluster_distribution(prior: PartitionPrior, n: int) -> Float64Array:
 
 
 def _log_falling(K: int, n: int) -> Float64Array:
-    """(n + 1,) log K! - log (K - k)! for k = 0..n, minus infinity beyond K; as a sum, for K may be huge."""
+    """Return (n + 1,) log K! - log (K - k)! for k = 0..n, minus infinity beyond K; a sum, because K may be huge."""
     with np.errstate(divide="ignore"):
         factors = np.log(np.maximum(float(K) - np.arange(n), 0.0))
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
 def _check_positive(name: str, value: float) -> None:
-    """Refuse what is not a number in the range of parameters."""
     if not (_is_number(value) and value > 0):
         raise InputError(f"{name} must be a number > 0, not {value!r}")
     if not MIN_PARAMETER < value <= MAX_PARAMETER:
         raise InputError(f"{name} must be a number in ({MIN_PARAMETER:g}, {MAX_PARAMETER:g}], not {value!r}")
 
 
-def _checked_whole(name: str, value: int, low: int = 1) -> int:
-    """A whole number from `low` on, as an int."""
+def _to_integer(name: str, value: int, low: int = 1) -> int:
     if not (_is_number(value) and low <= value < math.inf and int(value) == value):
         raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
-    number = int(value)  # what follows is exact: a short float may not know the limit
-    if number > MOST_K:
-        raise InputError(f"{name} must be a whole number in [{low}, {MOST_K:g}]")
+    number = int(value)  # exact, while a short float may not hold the limit
+    if number > MAX_K:
+        raise InputError(f"{name} must be a whole number in [{low}, {MAX_K:g}]")
     return number
 
 

@@ -1,6 +1,6 @@
-"""The problem: data, graph, couplings and prior; and its log posterior in plain numpy.
+"""Data, graph, couplings and prior as one problem, and its log posterior in plain numpy.
 
-:func:`log_posterior` is the specification. It is slow and obviously right, and everything fast is tested against it.
+:func:`log_posterior` is the specification: slow and obviously right. Fast code is tested against it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from napari_gsw.core.sites.site_values import find_site_labels, find_site_majori
 
 # Sites are numbered in 32 bits.
 MAX_SITES = 2**31 - 2
-# Where the image says how small a region may be, it is not too small with one in so many of the pixels.
-MOST_SMALL = 50
+# By default the smallest region has one in so many pixels of the image.
+MIN_REGION_SHARE = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +45,18 @@ class Problem:
     Attributes
     ----------
     n : number of sites.
-    likelihoods : independent blocks of data, each with one row for each site; none leaves the prior.
+    likelihoods : independent blocks of data, each with one row for each site; without any, the prior remains.
     edges : (m, 2) int32 pairs of neighbouring sites.
     beta : (m,) coupling of each edge, of either sign.
     prior : the partition prior.
-    sites : label image 1..n the problem was made from (0 is not a site), in memory or as a mosaic of blocks; or None.
+    sites : label image 1..n of the sites, 0 outside, in memory or in blocks; or None.
     graph : boundary lengths and contrasts of the edges, or None.
-    settings : those it was prepared with, or None; they name the sampler that `sample` uses by default.
-    signal : (\\*shape,) how far pixels stand out from the background, if that is what was looked at, or None.
-    block_context : how the image was read, if it was read in blocks
-        (:class:`napari_gsw.core.blocks.block.BlockContext`), or None.
-    field : what named clusters say about every site, a factor exp(sum of h_i(name)) of the posterior; or None.
-    map_field : what a map of the foreground says, for a field to be made of it when sites are clamped; or None.
-    maps : what was recognised of the maps beside the image, by name, ready for JSON; and of one that a network has made
-        in the place of the image.
+    settings : those it was prepared with, from which `sample` takes its defaults; or None.
+    signal : foreground signal, an image; or None.
+    block_context : how a chunked image was read (:class:`napari_gsw.core.blocks.block.BlockContext`), or None.
+    field : external field of named clusters, a factor exp(sum of h_i(name)) of the posterior; or None.
+    map_field : the field of a foreground map, which applies once sites are clamped; or None.
+    maps : description of the input maps by name, ready for JSON.
     """
 
     n: int
@@ -84,7 +82,7 @@ class Problem:
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
         if self.field is not None:
             object.__setattr__(self, "field", make_field(*self.field, self.n))
-        self.prior.tables(self.n)  # says what is wrong with the prior now rather than at the first sweep
+        self.prior.tables(self.n)  # raises an error now rather than at the first sweep
 
     @classmethod
     def from_counts(
@@ -96,18 +94,18 @@ class Problem:
         phi: float | Sequence[float] = 50.0,
         evidence: float | Sequence[float | None] | None = None,
     ) -> Problem:
-        """A problem without an image.
+        """Make a problem without an image.
 
         Parameters
         ----------
-        counts : (n, words) whole numbers, dense or sparse; or a list of such arrays, one for each block of features.
+        counts : (n, words) integers, dense or sparse; or a list of such arrays, one for each block of features.
         edges : (m, 2) neighbouring sites, numbered from 0.
         beta : one coupling, or one for each edge.
-        prior : the partition prior; None is the paper's, ``DirichletProcess(alpha=3)``.
+        prior : the partition prior; None for ``DirichletProcess(alpha=3)``, as in the paper.
         phi, evidence : of all blocks, or one for each. ``evidence=None`` takes the counts as they are.
         """
-        several = isinstance(counts, (list, tuple)) and len(counts) > 0 and _ndim(counts[0]) == 2
-        blocks = list(counts) if several else [counts]  # type: ignore[arg-type]
+        is_list = isinstance(counts, (list, tuple)) and len(counts) > 0 and _ndim(counts[0]) == 2
+        blocks = list(counts) if is_list else [counts]  # type: ignore[arg-type]
         phis = list(phi) if isinstance(phi, Sequence) else [phi] * len(blocks)
         draws = list(evidence) if isinstance(evidence, Sequence) else [evidence] * len(blocks)
         if not len(phis) == len(draws) == len(blocks):
@@ -120,35 +118,34 @@ class Problem:
 
     @cached_property
     def tables(self) -> PriorTables:
-        """The prior's two tables."""
+        """The two tables of the prior."""
         return self.prior.tables(self.n)
 
     @cached_property
     def evidence(self) -> LikelihoodTables:
-        """The data as the sampler reads them."""
+        """The data as lookup tables for the sampler."""
         return build_tables(self.likelihoods, self.n)
 
     @cached_property
     def adjacency(self) -> CsrGraph:
-        """The graph as the sampler reads it."""
+        """The graph in compressed form for the sampler."""
         return make_csr_graph(self.n, self.edges, self.beta)
 
     @cached_property
     def _data_digest(self) -> bytes:
-        """What its data and its graph are known by."""
         return hash_data(self.evidence, self.adjacency)
 
     @cached_property
     def fingerprint(self) -> NDArray[np.uint8]:
-        """(16,) what it is known by: another problem, even of the same size, has another one. Computed once."""
+        """(16,) uint8 hash of everything that decides the posterior."""
         return hash_problem(self._data_digest, self.tables, self.field)
 
     def with_field(self, field: ExternalField | None, prior: PartitionPrior | None = None) -> Problem:
-        """The same data and graph under another field, and under another prior if one is given."""
+        """Return the same data and graph with another field, and with another prior if one is given."""
         return self.lend(replace(self, field=field, prior=self.prior if prior is None else prior))
 
     def lend(self, other: Problem) -> Problem:
-        """Another problem of the same data and graph, with the arrays of theirs that have been packed already."""
+        """Give `other`, a problem with the same data and graph, the tables that are built already, and return it."""
         for name in ("evidence", "adjacency", "_data_digest"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
@@ -156,7 +153,7 @@ class Problem:
 
     @property
     def spacing(self) -> Spacing:
-        """Distance between the pixels of its image, the smallest being 1; None for the same along all axes."""
+        """Distances between pixels along each axis, the smallest being 1; None if all are equal."""
         if self.settings is None or self.sites is None:
             return None
         ndim = len(self.sites.shape)
@@ -164,48 +161,43 @@ class Problem:
         return get_spacing(self.settings, ndim) if self.settings.spacing.count(",") == ndim - 1 else None
 
     def own_pixels(self, cubes: int) -> int:
-        """How many pixels have the size of so many cubes of the smallest distance between pixels; 0 stays 0."""
+        """Return how many pixels have the volume of so many cubes with the smallest distance between pixels as edge."""
         return cubes if self.spacing is None else -int(-cubes // pixel_volume(self.spacing))
 
     def smallest_region(self, cubes: int | None) -> int:
-        """How many pixels a region has at least, where so many cubes are asked for.
-
-        None is by the image: what is a speck in a photograph is a thing in a picture of 64 x 64 pixels.
-        """
+        """Return the smallest number of pixels of a region by a setting; None depends on the size of the image."""
         if cubes is not None or self.graph is None:
             return self.own_pixels(cubes or 0)
-        return min(self.own_pixels(MIN_REGION_PIXELS), int(self.graph.pixels.sum()) // MOST_SMALL)
+        return min(self.own_pixels(MIN_REGION_PIXELS), int(self.graph.pixels.sum()) // MIN_REGION_SHARE)
 
     @property
     def has_fragments(self) -> bool:
-        """Whether a cluster is a colour of objects that a network has seen: those that touch have different ones."""
+        """Whether sites are fragments of objects from a network; touching objects are then in different clusters."""
         return self.settings is not None and self.settings.objects == "network"
 
     @property
     def closed(self) -> bool:
-        """Whether all clusters have names: every site is to have one of the painted labels."""
+        """Whether every site has to have one of the painted labels."""
         return isinstance(self.prior, Exactly)
 
     def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:
-        """One value for each site -> an image, with `background` where there is no site; a lazy one of a mosaic."""
+        """Make an image of one value for each site, with `background` outside; lazy if the image is chunked."""
         if self.sites is None:
             raise InputError("this problem was not made from an image, so there is nothing to paint")
-        row = to_array("values", values)
-        if row.shape != (self.n,):
-            raise InputError(f"values must be one for each of {self.n} sites, not an array of shape {row.shape}")
-        lookup = np.concatenate((np.array([background], dtype=row.dtype), row))
-        if isinstance(self.sites, BlockedLabels):
-            lazily: NDArray[np.generic] = map_site_values(self.sites, lookup)
-            return lazily
-        in_memory: NDArray[np.generic] = lookup[self.sites]
-        return in_memory
+        array = to_array("values", values)
+        if array.shape != (self.n,):
+            raise InputError(f"values must be one for each of {self.n} sites, not an array of shape {array.shape}")
+        table = np.concatenate((np.array([background], dtype=array.dtype), array))
+        image: NDArray[np.generic]
+        image = map_site_values(self.sites, table) if isinstance(self.sites, BlockedLabels) else table[self.sites]
+        return image
 
     def labels_under(self, image: ArrayLike, name: str) -> Int32Array:
-        """(n,) the commonest non-zero label of a label image under each site, -1 where there is none; `name` it."""
+        """Return (n,) the commonest non-zero label under each site, -1 for none; `name` is for errors."""
         return find_site_labels(self._sites(), self.n, image, name)
 
     def majority_under(self, image: LabelImage) -> Int64Array:
-        """(n,) the commonest number of a label image under each site, 0 for the background."""
+        """Return (n,) the commonest label under each site, 0 for the background."""
         return find_site_majority(self._sites(), self.n, image)
 
     def _sites(self) -> SiteImage:
@@ -215,19 +207,19 @@ class Problem:
 
     @property
     def site_image(self) -> NDArray[np.int32]:
-        """The sites as one array in memory."""
+        """The label image of the sites, in memory."""
         return np.asarray(self._sites())
 
 
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:
-    """Log posterior of a partition (the logarithm of eq. 14), up to a constant of the problem.
+    """Compute the log posterior of a partition (eq. 14), up to a constant of the problem.
 
-    The sum of log p(y | partition) (eq. 2), of the couplings within clusters (eq. 12), of log g (eq. 6) and of the
-    field, if there is one.
+    It is the sum of log p(y | partition) (eq. 2), the couplings within clusters (eq. 12), log g (eq. 6) and the
+    external field, if there is one.
 
     Parameters
     ----------
-    labels : (n,) whole numbers; sites with equal numbers share a cluster.
+    labels : (n,) integers; sites with equal labels share a cluster.
     """
     check_problem(problem)
     z = check_labels(labels, problem.n)
@@ -240,23 +232,22 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
 
 
 def check_problem(problem: Problem) -> None:
-    """Refuse what is no problem: a caller who mixes up the arguments is to know which one it is."""
+    """Raise an InputError unless the argument is a problem."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem must be a Problem, as prepare makes one, not {type(problem).__name__}")
 
 
 def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.int64]:
-    """(n,) int64 labels, one whole number for each site; `name` is what the sentence that refuses others calls them."""
+    """Convert labels to (n,) int64, one for each site; `name` is for errors."""
     z = to_array(name, labels)
     if z.shape != (n,) or z.dtype.kind not in "bui":
         raise InputError(f"{name} must be {n} whole numbers, not {z.dtype} of shape {z.shape}")
     if z.dtype == np.uint64 and z.max(initial=0) > np.iinfo(np.int64).max:
-        z = np.unique(z, return_inverse=True)[1]  # they would come before the smaller ones; sums depend on the order
+        z = np.unique(z, return_inverse=True)[1]  # order matters, since sums depend on it
     return z.astype(np.int64)
 
 
 def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...]:
-    """Blocks of n sites each, of the kinds that the sampler knows."""
     if not isinstance(blocks, (list, tuple)):
         raise InputError(f"likelihoods must be a list of blocks of features, not {type(blocks).__name__}")
     for block in blocks:
@@ -270,12 +261,10 @@ def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...
 
 
 def _ndim(values: Any) -> int:
-    """Axes of an array, dense or sparse, or of what makes one."""
     return int(values.ndim) if hasattr(values, "ndim") else to_array("counts", values).ndim
 
 
 def _check_beta(beta: ArrayLike, m: int) -> Float64Array:
-    """(m,) float64 coupling of each edge, from one number or one for each."""
     values = to_float_array("beta", beta)
     if values.ndim and values.shape != (m,):
         raise InputError(f"beta must be one number or one for each of {m} edges, not shape {values.shape}")
@@ -292,44 +281,43 @@ class SharedProblem(Problem):
 
     Attributes
     ----------
-    site_images : of each image (\\*shape,) its sites, numbered on from image to image; 0 where there is none.
-    signals : of each image (\\*shape,) how far pixels stand out from the background, if that is what was looked at.
+    site_images : label image of the sites of each image, numbered consecutively through all images; 0 outside.
+    signals : foreground signal of each image, or None.
     """
 
     site_images: tuple[Sites, ...] = ()
     signals: tuple[NDArray[np.float32], ...] | None = None
 
     def paint(self, values: ArrayLike, background: float = 0) -> list[NDArray[np.generic]]:  # type: ignore[override]
-        """One value for each site -> an image for each image, with `background` where there is no site."""
+        """Make an image of one value for each site of each image, with `background` outside."""
         return [self.view_image(k).paint(values, background) for k in range(len(self.site_images))]
 
     def labels_under(self, image: Any, name: str) -> Int32Array:
-        """(n,) as of one image, from a list of label images; None where an image has none."""
+        """Return (n,) the commonest non-zero label under each site, from a list of label images or None."""
         labels = np.full(self.n, -1, np.int32)
-        given = per_image(image, len(self.site_images), name)
-        for sites, one in zip(self.site_images, given, strict=True):
-            if one is not None:
-                labels = np.maximum(labels, find_site_labels(sites, self.n, one, name))
+        for sites, label_image in zip(self.site_images, per_image(image, len(self.site_images), name), strict=True):
+            if label_image is not None:
+                labels = np.maximum(labels, find_site_labels(sites, self.n, label_image, name))
         return labels
 
     def sites_in_image(self, number: int) -> BoolArray:
-        """(n,) which sites are those of an image."""
+        """Return (n,) whether each site belongs to an image."""
         before = max((int(sites.max()) for sites in self.site_images[:number]), default=0)
         numbers = np.arange(1, self.n + 1)
         return (numbers > before) & (numbers <= int(self.site_images[number].max()))
 
     def view_image(self, number: int) -> Problem:
-        """The same problem, seen in one of its images: all n sites, of which only its own are painted."""
+        """Return the same problem with all n sites, of which only those of one image are painted."""
         signal = None if self.signals is None else self.signals[number]
-        return self._seen_in(self.site_images[number], signal)
+        return self._with_sites(self.site_images[number], signal)
 
     def stacked(self, places: Sequence[int] | None = None, depth: int | None = None) -> Problem:
-        """The same problem with its images as slices of one array, which is as large as the largest.
+        """Return the same problem with its images as slices of one array, which is as large as the largest.
 
         Parameters
         ----------
-        places : of each image its slice; None for all slices in turn.
-        depth : number of slices; where no image is, there is no site.
+        places : slice of each image; None for all slices in turn.
+        depth : number of slices; slices without an image have no sites.
         """
         where = list(range(len(self.site_images)) if places is None else places)
         largest = np.max([sites.shape for sites in self.site_images], axis=0)
@@ -342,17 +330,17 @@ class SharedProblem(Problem):
             sites[place][inside] = self.site_images[k]
             if signal is not None and self.signals is not None:
                 signal[place][inside] = self.signals[k]
-        return self._seen_in(sites, signal)
+        return self._with_sites(sites, signal)
 
-    def _seen_in(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
+    def _with_sites(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
         shared = {f.name: getattr(self, f.name) for f in fields(Problem)}
         return self.lend(Problem(**(shared | {"sites": sites, "signal": signal})))
 
 
 def number_consecutively(sites: Sequence[Sites]) -> tuple[Sites, ...]:
-    """Sites of several images, 1.. in each, numbered on from one image to the next; 0 stays 0.
+    """Renumber the sites of several images, so that numbers are consecutive; 0 stays 0.
 
-    >>> [s.tolist() for s in numbered_on([np.array([1, 2, 0]), np.array([0, 1, 1])])]
+    >>> [s.tolist() for s in number_consecutively([np.array([1, 2, 0]), np.array([0, 1, 1])])]
     [[1, 2, 0], [0, 3, 3]]
     """
     before = np.concatenate(([0], np.cumsum([int(s.max()) for s in sites])))

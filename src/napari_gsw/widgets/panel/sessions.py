@@ -25,8 +25,7 @@ from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source
 from napari_gsw.widgets.panel.form import FormValues
-from napari_gsw.widgets.session.autosave import RUNNING
-from napari_gsw.widgets.session.autosave import all_written, autosave_folder, discard_autosave, list_restorable
+from napari_gsw.widgets.session.autosave import RUNNING, all_written, autosave_folder, discard_autosave, list_restorable
 from napari_gsw.widgets.session.run_plan import RunPlan, check_same_pixels, check_same_shape, restore_runs, saved_inputs
 from napari_gsw.widgets.session.session import Session
 
