@@ -1,1 +1,1 @@
-"""Chunked images: superpixels, graph and features block by block."""
+"""Chunked images, block by block: superpixels, graph and features of the whole image."""

@@ -1,11 +1,11 @@
-"""An image that does not fit into memory -> sites, graph and features, block by block.
+"""Build one problem for an image that does not fit into memory.
 
-    lazy image --sample--> span, words                    the same for every block
-        \\--blocks, each with a halo--> Block             in parallel; pixels are forgotten here
-            \\--stitched across borders--> Mosaic, RegionGraph, BlockFeatures
+    lazy image --sample--> intensity range, codebooks             the same for every block
+        --blocks, each with a halo--> Block                       in parallel; pixels are dropped here
+            --stitched at borders--> BlockedLabels, RegionGraph, BlockFeatures
 
-What comes out is one problem for the whole image, which the chain samples as any other: nothing of the model is cut at
-a border. In memory are at any time a block for each worker, and a few hundred bytes for each site.
+The chain samples the whole image as one problem: nothing in the model ends at a block border. Memory holds one block
+for each worker, and a few hundred bytes for each site.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import vstack
 
+from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.blocks.block import Block, BlockContext, describe_block, load_photo_codebooks
 from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.errors import InputError
@@ -38,16 +39,16 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.special import sum_by_group, sum_sparse_by_group
 
-# Parts of an image from which its span and its words are learnt: how many, and pixels of each.
+# Number of tiles from which the intensity range and the codebooks are learnt, and pixels of each.
 SAMPLES, SAMPLE_PIXELS = 64, 2**16
-# Pixels that filters reach, and what a signal's gain reaches.
-LEAST_HALO, SIGNAL_HALO = 16, 64
-# Learnt couplings look at some ten thousand bytes a site.
+# Pixels that filters reach, and that the gain of a foreground signal reaches.
+MIN_HALO, SIGNAL_HALO = 16, 64
+# Learnt couplings need about ten thousand bytes a site.
 MAX_LEARNT_SITES = 100_000
 
 
 class AssembledImage(NamedTuple):
-    """A large image as the model sees it."""
+    """Everything that a problem needs of a chunked image."""
 
     sites: BlockedLabels
     graph: RegionGraph
@@ -66,129 +67,131 @@ def assemble(
     done: Callable[[int], None] = lambda blocks: None,
     given: Mapping[str, Any] | None = None,
 ) -> AssembledImage:
-    """Go over the blocks and put together what they say.
+    """Describe all blocks and combine them.
 
     Parameters
     ----------
-    sites, mask : of the image's space, lazy or not; see :func:`napari_gsw.prepare`.
+    sites, mask : label image and mask of the image's shape, lazy or not; see :func:`napari_gsw.prepare`.
     done : called with the number of finished blocks.
-    given : maps beside the image by name, lazy or not.
+    given : input maps by name, lazy or not.
     """
     for name, array in (("sites", sites), ("mask", mask)):
         if array is not None and tuple(array.shape) != image.shape:
             raise InputError(f"{name} must have the image's shape {image.shape}, not {tuple(array.shape)}")
-    context = block_context(image, grid, settings, sites, mask)
+    context = make_context(image, grid, settings, sites, mask)
     context = replace(context, maps=open_input_maps(given or {}, image.shape, settings, sample_tiles(context)))
-    context = with_codebooks(context, codebook)
+    context = add_codebooks(context, codebook)
     blocks = lazy.map_blocks(describe_block, [(context, index) for index in grid], done)
     return assemble_blocks(context, blocks)
 
 
-def block_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, mask: Any) -> BlockContext:
-    """The context of an image's blocks, without what has to be looked for in its pixels."""
-    pixels = int(np.prod(image.shape))
-    # The mask's pixels are not counted, which would mean to read it all: sites are then as large as without one.
-    volume = pixel_volume(get_spacing(settings, len(image.shape)))
-    size = pixels / settings.site_count_for(pixels, volume)
-    across = int(np.ceil((size * volume) ** (1 / len(image.shape))))
-    halo = max(LEAST_HALO, 2 * across, SIGNAL_HALO if settings.signal == "objects" else 0)
-    # Volumes have no learnt couplings, which is said where these are asked for.
-    network = settings.coupling == "learnt" and len(image.shape) == 2 and load_network(settings.network, "photo")
-    return BlockContext(
-        image.array, image.letters, settings, grid, halo, max(2, across), size, sites, mask, network=bool(network)
-    )
+def make_context(image: LazyImage, grid: Grid, settings: Settings, sites: Any, mask: Any) -> BlockContext:
+    """Make the context of the blocks, without what has to be estimated from pixels."""
+    n_pixels, ndim = int(np.prod(image.shape)), len(image.shape)
+    # Pixels of the mask are not counted, which would mean reading all of it: sites are as large as without one.
+    volume = pixel_volume(get_spacing(settings, ndim))
+    size = n_pixels / settings.site_count_for(n_pixels, volume)
+    side = int(np.ceil((size * volume) ** (1 / ndim)))
+    halo = max(MIN_HALO, 2 * side, SIGNAL_HALO if settings.signal == "objects" else 0)
+    # Learnt couplings of volumes are refused elsewhere.
+    network = bool(settings.coupling == "learnt" and ndim == 2 and load_network(settings.network, "photo"))
+    band = max(2, side)
+    return BlockContext(image.array, image.letters, settings, grid, halo, band, size, sites, mask, network=network)
 
 
 def sample_tiles(context: BlockContext) -> list[Slices]:
-    """Parts of the image from which its span, its words and the ranges of maps are learnt."""
+    """Return tiles from which intensity range, codebooks and ranges of maps are estimated."""
     side = max(8, round(SAMPLE_PIXELS ** (1 / len(context.grid.shape))))
     return spread_tiles(context.grid.shape, SAMPLES, side)
 
 
-def with_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockContext:
-    """The context with the span of the image and its codebooks, learnt from parts that are spread over it."""
+def add_codebooks(context: BlockContext, codebook: Codebook | None) -> BlockContext:
+    """Estimate the intensity range of the image and learn its codebooks from tiles that are spread over it."""
     settings = context.settings
-    where = sample_tiles(context)
-    parts = [context.pixels(part) for part in where]
-    for part in parts:
-        check_image(part, context.axes)
-    rgb = "S" in context.letters and parts[0].shape[-1] == 3
+    tiles = sample_tiles(context)
+    samples = [context.pixels(tile) for tile in tiles]
+    for sample in samples:
+        check_image(sample, context.axes)
+    rgb = "S" in context.letters and samples[0].shape[-1] == 3
     if settings.signal == "objects":
-        seen = context = replace(context, levels=estimate_signal_scale(parts, rgb, settings.calm, context.spacing))
+        levels = estimate_signal_scale(samples, rgb, settings.calm, context.spacing)
+        sampled = context = replace(context, levels=levels)
     else:
-        span, parts = estimate_denoised_range(parts, rgb) if settings.calm else (estimate_range(parts, rgb), parts)
+        if settings.calm:
+            span, samples = estimate_denoised_range(samples, rgb)
+        else:
+            span = estimate_range(samples, rgb)
         context = replace(context, span=span)
-        seen = replace(context, span=span._replace(noise=None))  # which has been taken off these parts
+        sampled = replace(context, span=span._replace(noise=None))  # these tiles are denoised already
     context = replace(context, halo=context.halo + context.noise_reach)
     books, counts = {}, ["luminance"] if settings.likelihood == "luminance" else []
     if settings.likelihood == "words" or settings.texture_words > 0:
-        pictures = [seen.picture_of(part) for part in parts]
-        inside = [
-            np.ones(p.shape, bool) if context.mask is None else lazy.read(context.mask, w) != 0
-            for p, w in zip(pictures, where, strict=True)
-        ]
-        if not any(part.any() for part in inside):
-            inside = [np.ones(p.shape, bool) for p in pictures]
+        images = [sampled.picture_of(sample) for sample in samples]
+        masks = [np.ones(image.shape, bool) for image in images]
+        if context.mask is not None:
+            read = [lazy.read(context.mask, tile) != 0 for tile in tiles]
+            masks = read if any(mask.any() for mask in read) else masks
     if settings.likelihood == "words":
-        books["colour"] = choose_colour_codebook(pictures, inside, settings, codebook)
+        books["colour"] = choose_colour_codebook(images, masks, settings, codebook)
     if settings.texture_words > 0:
-        books["texture"] = choose_texture_codebook(
-            [compute_texture(p.luminance) for p in pictures], inside, settings.texture_words
-        )
+        textures = [compute_texture(image.luminance) for image in images]
+        books["texture"] = choose_texture_codebook(textures, masks, settings.texture_words)
     if settings.coupling == "learnt":
         books |= load_photo_codebooks()
     return replace(context, books=books, counts=(*counts, *books))
 
 
 def assemble_blocks(context: BlockContext, blocks: Sequence[Block]) -> AssembledImage:
-    """Sites, graph and features of the whole image."""
+    """Combine the sites, graphs and features of all blocks."""
+    settings = context.settings
     site, touching = stitch_blocks(context, blocks)
     if not len(site):
         raise InputError("there is no site: every pixel is masked or 0 (background)")
-    n, first = int(site.max()) + 1, count_pieces_before(blocks)
+    n, first, ndim = int(site.max()) + 1, count_pieces_before(blocks), len(context.grid.shape)
     numbers = [np.concatenate(([0], site[first[b] : first[b + 1]] + 1)).astype(np.int32) for b in range(len(blocks))]
-    mosaic = BlockedLabels(context.grid, [block.pieces for block in blocks], numbers)
+    labels = BlockedLabels(context.grid, [block.pieces for block in blocks], numbers)
     mass = np.bincount(site, np.concatenate([b.mass for b in blocks]), n).astype(np.int64)
     sums = sum_by_group(np.concatenate([b.sums for b in blocks]), site, n)
     totals = sum_by_group(np.concatenate([b.squares for b in blocks]), site, n)
     words = {}
     for name in context.counts:
-        words[name] = sum_sparse_by_group(vstack([b.words.pop(name) for b in blocks], format="csr"), site, n).astype(
-            np.int64
-        )
+        counts = vstack([b.words.pop(name) for b in blocks], format="csr")
+        words[name] = sum_sparse_by_group(counts, site, n).astype(np.int64)
     if "colour" in words:
         words["colour"] = smear_counts(words["colour"], context.books["colour"])
+    maps = [b.maps for b in blocks if b.maps is not None]
+    colours = sums[:, :-ndim]
+    if context.maps.features is not None and sites_source(settings, context.maps) == "features":
+        colours = sum_by_group(np.concatenate([b.sums for b in maps]), site, n) * context.maps.features.lab_per_unit
+    means = colours / mass[:, np.newaxis]
     edges = np.concatenate([b.edges + start for b, start in zip(blocks, first[:-1], strict=True)] + [touching.pairs])
+    edges = site[edges].astype(np.int64)
     length = np.concatenate([b.length for b in blocks] + [touching.length])
     steps = np.concatenate([b.steps for b in blocks] + [touching.steps])
-    ndim = len(context.grid.shape)
-    pieces = [b.maps for b in blocks if b.maps is not None]
-    looks = sums[:, :-ndim]
-    if context.maps.features is not None and sites_source(context.settings, context.maps) == "features":
-        looks = sum_by_group(np.concatenate([b.sums for b in pieces]), site, n) * context.maps.features.lab_per_unit
-    means = looks / mass[:, np.newaxis]
-    graph = merge_contacts(n, site[edges].astype(np.int64), length, steps, mass, means)
-    if context.settings.neighbourhood == 2:
+    graph = merge_contacts(n, edges, length, steps, mass, means)
+    if settings.neighbourhood == 2:
         graph = add_second_order(graph)
-    if context.settings.coupling == "learnt" and n > MAX_LEARNT_SITES:
+    if settings.coupling == "learnt" and n > MAX_LEARNT_SITES:
         raise InputError(
             f"coupling learnt is for at most {MAX_LEARNT_SITES:,} sites, not {n:,}; choose coupling contrast (preset "
             f"general), or larger sites (most_sites {MAX_LEARNT_SITES})"
         )
-    rgb = "S" in context.letters and context.settings.signal != "objects" and sums.shape[1] == ndim + 3
-    features = BlockFeatures(context.settings, rgb, ndim, mass, sums, totals, words)
+
+    def sum_along_edges(values: list[Float64Array]) -> Float64Array:
+        """Sum over the faces of each edge what is given by contact, as the contrast is summed of steps."""
+        mean = merge_contacts(n, edges, length, np.concatenate(values), mass, means).contrast
+        return mean * graph.length[: len(mean)]
+
+    rgb = "S" in context.letters and settings.signal != "objects" and sums.shape[1] == ndim + 3
+    features = BlockFeatures(settings, rgb, ndim, mass, sums, totals, words)
     if context.network:
-        along = np.concatenate([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
-        # The mean of what is summed over the faces, as the contrast is of the steps.
-        drawn = merge_contacts(n, site[edges].astype(np.int64), length, along, mass, means).contrast
+        edge_sums = sum_along_edges([*(b.drawn for b in blocks if b.drawn is not None), touching.drawn])
         places = sum_by_group(np.concatenate([b.places for b in blocks if b.places is not None]), site, n)
-        features = replace(features, embedding_sums=places, edge_sums=drawn * graph.length[: len(drawn)])
-    edge_sums = None
+        features = replace(features, embedding_sums=places, edge_sums=edge_sums)
+    if not context.maps:
+        return AssembledImage(labels, graph, features, context)
+    log_odds = None
     if context.maps.boundaries is not None:
-        along = np.concatenate([*(b.edge_sums for b in pieces), touching.marked])
-        marked = merge_contacts(n, site[edges].astype(np.int64), length, along, mass, means).contrast
-        edge_sums = marked * graph.length[: len(marked)]
-    maps = (
-        merge_block_maps(context.maps, pieces, site, mass, edge_sums, context.settings) if context.maps else SiteMaps()
-    )
-    return AssembledImage(mosaic, graph, features, context, maps)
+        log_odds = sum_along_edges([*(b.edge_sums for b in maps), touching.marked])
+    site_maps = merge_block_maps(context.maps, maps, site, mass, log_odds, settings)
+    return AssembledImage(labels, graph, features, context, site_maps)

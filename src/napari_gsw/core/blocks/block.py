@@ -1,4 +1,4 @@
-"""One block of a large image -> its sites and what the rest of the way needs of its pixels."""
+"""Describe one block of a chunked image: its superpixels, features and borders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from napari_gsw.core.features.network import HALO, STRIDE, load_network
 from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.features.words import bin_luminance, make_histograms, to_codebook_space, to_lab
 from napari_gsw.core.graph.map_evidence import BlockMaps, summarize_block_maps
-from napari_gsw.core.graph.region_graph import RegionGraph, build_region_graph
+from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
 from napari_gsw.core.image.denoise import REACH
@@ -37,7 +37,7 @@ from napari_gsw.core.sites.blocked_labels import CompressedArray
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.sites.superpixels import label_connected
 
-# In a volume as much as in a plane would be several times the block.
+# In a volume, as much as in 2D would be several times the block.
 REACH_IN_DEPTH = 16
 # The two ends of a block along an axis.
 HIGH, LOW = 1, 0
@@ -45,19 +45,19 @@ HIGH, LOW = 1, 0
 
 @dataclass(frozen=True, eq=False)
 class BlockContext:
-    """What the work on every block needs: the image, and what is the same all over it.
+    """The image, and what is the same for all its blocks.
 
     Attributes
     ----------
-    image : lazy array; `letters` names its axes, those of length 1 that are not space among them.
+    image : lazy array; `letters` names its axes, including those of length 1 that are not space.
     grid : the blocks, in space.
-    halo : pixels around a block that are looked at too; `band` those on either side of a border in which the sites of
-        two blocks are compared.
-    sites, mask : lazy or not, of the image's space, or None.
+    halo : pixels around a block that are read, too.
+    band : pixels on either side of a border in which the sites of two blocks are compared.
     site_size : pixels of a site.
-    span, levels : of the image as a whole; `levels` where objects are looked at.
-    network : whether learnt couplings look at the network that the settings name.
-    maps : those that are given beside the image.
+    sites, mask : of the image's shape, lazy or not, or None.
+    span, levels : intensity range of the image, or scale of its foreground signal.
+    network : whether learnt couplings use the network that the settings name.
+    maps : input maps.
     counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
     books : their codebooks; luminance has none.
     """
@@ -79,59 +79,56 @@ class BlockContext:
     books: dict[str, Codebook] = field(default_factory=dict)
 
     def pixels(self, part: Slices) -> NDArray[Any]:
-        """(\\*part, C) the image's own values in a part of it."""
-        index = [
-            part["ZYX"[-len(part) :].index(a)] if a in "ZYX" else slice(None) if a in "CS" else 0 for a in self.letters
-        ]
-        kept = "".join(a for a in self.letters if a in "ZYXCS")
-        values = select_channels(lazy.read(self.image, tuple(index)), kept)[0]  # type: ignore[arg-type]
+        """Read the values of a part of the image, with channels last."""
+        space = "ZYX"[-len(part) :]
+        index = [part[space.index(a)] if a in "ZYX" else slice(None) if a in "CS" else 0 for a in self.letters]
+        axes = "".join(a for a in self.letters if a in "ZYXCS")
+        values = select_channels(lazy.read(self.image, tuple(index)), axes)[0]  # type: ignore[arg-type]
         if find_nonfinite(values) is None or (self.sites is None and self.mask is None):
             return values
-        seen = np.ones(values.shape[:-1], bool)
+        is_used = np.ones(values.shape[:-1], bool)
         for array in (self.sites, self.mask):
             if array is not None:
-                seen &= lazy.read(array, part) != 0
-        return fill_nonfinite(values, seen)
+                is_used &= lazy.read(array, part) != 0
+        return fill_nonfinite(values, is_used)
 
     def picture_of(self, values: NDArray[Any]) -> NormalizedImage:
-        """Values (\\*part, C) as the model sees them; in this thread alone, since parts are side by side already."""
+        """Normalize values of a part of the image, in this thread alone, since blocks run in parallel."""
         if self.settings.signal == "objects":
-            light = compute_signal(values.astype(np.float64), self.levels, self.spacing, threads=1)
-            return signal_to_image(light, self.spacing)
+            signal = compute_signal(values.astype(np.float64), self.levels, self.spacing, threads=1)
+            return signal_to_image(signal, self.spacing)
         return replace(normalize_image(values, self.axes, self.span, threads=1), spacing=self.spacing)
 
     @property
     def axes(self) -> str:
-        """Those of what :meth:`pixels` gives."""
+        """Axes of what :meth:`pixels` returns."""
         return "ZYX"[-len(self.grid.shape) :] + ("S" if "S" in self.letters else "C")
 
     @property
     def spacing(self) -> Spacing:
-        """Distance between pixels along each axis, the smallest being 1; None for the same along all."""
+        """Distances between pixels along each axis, the smallest being 1; None if all are equal."""
         return get_spacing(self.settings, len(self.grid.shape))
 
     @property
     def noise_reach(self) -> int:
-        """Pixels beyond a part that are looked at when its noise is taken off: all that count, or most in a volume."""
+        """Pixels beyond a part that are read to denoise it: all that count, or most in a volume."""
         noise = self.levels.noise if self.levels is not None else self.span.noise if self.span is not None else None
         return 0 if noise is None else REACH if len(self.grid.shape) == 2 else REACH_IN_DEPTH
 
     def reach(self, index: Index, axis: int) -> int:
-        """Pixels on either side of the border after a block in which sites are compared."""
-        here, there = self.grid.chunks[axis][index[axis] : index[axis] + 2]
-        return min(self.band, here, there)
+        """Return the pixels on either side of the border after a block in which sites are compared."""
+        return min(self.band, *self.grid.chunks[axis][index[axis] : index[axis] + 2])
 
 
 class BlockBorder(NamedTuple):
-    """What a block knows at one of its borders.
+    """A block at one of its borders.
 
     Attributes
     ----------
-    pieces : the outermost plane of its own numbers.
-    channels : (\\*plane, C) of these pixels.
-    band : numbers of its sites, as they were before they were cut, on both sides of the border.
-    drawn : (\\*plane,) probability of a boundary at these pixels, by the network; None without one.
-    marked : (\\*plane,) log odds of a boundary at these pixels, by a map; None without one.
+    pieces : pieces in the outermost plane.
+    channels : channels of these pixels.
+    band : sites on both sides of the border, before they are cut there.
+    drawn, marked : boundary probability of the network and log odds of a map at these pixels; None without one.
     """
 
     pieces: CompressedArray
@@ -143,20 +140,20 @@ class BlockBorder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What is kept of a block of p pieces of sites.
+    """What is kept of a block with p pieces of sites.
 
     Attributes
     ----------
-    pieces : numbers 1..p of its pixels.
-    uncut : (p + 1,) the number that each piece had before sites were cut at the border.
+    pieces : pieces 1..p of its pixels.
+    uncut : (p + 1,) the site of each piece before sites were cut at the border.
     mass : (p,) pixels.
     sums, squares : (p, C + axes) of the channels and of the position from 0 to 1.
-    edges, length, steps : (e, 2) pieces from 0 that touch, the faces between them, and the sum of differences there.
-    words : histograms (p, words) by the codebook's name.
+    edges, length, steps : (e, 2) touching pieces from 0, the faces between them, and the sum of differences there.
+    words : histograms (p, words) by the name of the codebook.
     sides : by axis and LOW or HIGH, where there is a neighbour.
-    maps : what maps beside the image say of it; None without any.
-    drawn, places : by the network, (e,) probability of a boundary summed over the faces, and (p, 8) sums of places;
-        None without one.
+    maps : what the input maps say; None without any.
+    drawn, places : (e,) sum of the network's boundary probability over the faces and (p, 8) of its embedding; None
+        without a network.
     """
 
     pieces: CompressedArray
@@ -178,14 +175,13 @@ def describe_block(context: BlockContext, index: Index) -> Block:
     """Read a block with its surroundings and describe it."""
     around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
     core = crop(around, inside)
-    shown = context.picture_of(context.pixels(around))
-    sites = _sites(context, shown, around)
-    cut = sites[core]
-    pieces, uncut = find_pieces(cut)
-    here = NormalizedImage(np.ascontiguousarray(shown.channels[core]), shown.rgb, shown.spacing)
-    followed = select_site_image(here, context.maps, context.settings, inside)
-    graph = build_region_graph(followed, pieces)
-    sums, squares = _moments(here, pieces, inside, context.grid.shape)
+    image = context.picture_of(context.pixels(around))
+    sites = _make_block_sites(context, image, around)
+    pieces, uncut = find_pieces(sites[core])
+    block_image = NormalizedImage(np.ascontiguousarray(image.channels[core]), image.rgb, image.spacing)
+    site_image = select_site_image(block_image, context.maps, context.settings, inside)
+    graph = build_region_graph(site_image, pieces)
+    sums, squares = _compute_moments(block_image, pieces, inside, context.grid.shape)
     block = Block(
         pieces=CompressedArray.of(pieces),
         uncut=uncut,
@@ -195,60 +191,58 @@ def describe_block(context: BlockContext, index: Index) -> Block:
         edges=graph.edges,
         length=graph.length,
         steps=graph.contrast * graph.length,
-        words={name: _counts(name, context, shown, here, pieces, core) for name in context.counts},
-        sides=describe_borders(context, index, sites, pieces, followed, around, inside),
+        words={name: _count_words(name, context, image, block_image, pieces, core) for name in context.counts},
+        sides=describe_borders(context, index, sites, pieces, site_image, around, inside),
     )
     if context.maps:
-        block = with_maps(context, index, block, pieces, graph)
-    return with_network(context, index, block, pieces) if context.network else block
+        if context.maps.boundaries is not None:
+            _add_to_borders(block, "marked", context.maps.boundaries.log_odds(inside))
+        maps = summarize_block_maps(context.maps, inside, pieces, graph, context.spacing)
+        block = replace(block, maps=maps)
+    return _add_network(context, index, block, pieces) if context.network else block
 
 
-def with_maps(context: BlockContext, index: Index, block: Block, pieces: Sites, graph: RegionGraph) -> Block:
-    """The block of these pieces with what the maps beside the image say of it."""
-    inside = context.grid.inside(index)
-    sides = dict(block.sides)
-    if context.maps.boundaries is not None:
-        log_odds = context.maps.boundaries.log_odds(inside)
-        for (axis, end), side in block.sides.items():
-            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
-            sides[axis, end] = side._replace(marked=log_odds[plane].copy())
-    return replace(block, sides=sides, maps=summarize_block_maps(context.maps, inside, pieces, graph, context.spacing))
+def _add_to_borders(block: Block, name: str, values: Float32Array) -> None:
+    for key, side in block.sides.items():
+        change: dict[str, Any] = {name: values[_border_plane(*key, values.ndim)].copy()}
+        block.sides[key] = side._replace(**change)
 
 
-def with_network(context: BlockContext, index: Index, block: Block, pieces: Sites) -> Block:
-    """The block of these pieces with what the network says of it, which looks farther beyond the border than others."""
+def _border_plane(axis: int, end: int, ndim: int) -> tuple[int | slice, ...]:
+    return tuple(-1 * end if a == axis else slice(None) for a in range(ndim))
+
+
+def _add_network(context: BlockContext, index: Index, block: Block, pieces: Sites) -> Block:
+    """Add the output of the network, which needs a wider halo than the rest."""
     network = load_network(context.settings.network, "photo")
     assert network is not None
     inside = context.grid.inside(index)
     # From a multiple of the stride on, so that coarse pixels are those of the image in memory.
     around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
-    beyond = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else around
-    seen = to_lab(context.picture_of(context.pixels(beyond)))[crop(beyond, around)]
-    maps = network.predict(np.ascontiguousarray(seen), n_threads=1)  # blocks are side by side already
-    drawn, places = (each[crop(around, inside)] for each in (maps.fine[..., 0], maps.embedding))
-    sides = {}
-    for (axis, end), side in block.sides.items():
-        plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
-        sides[axis, end] = side._replace(drawn=drawn[plane].copy())
+    denoised = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else around
+    lab = to_lab(context.picture_of(context.pixels(denoised)))[crop(denoised, around)]
+    maps = network.predict(np.ascontiguousarray(lab), n_threads=1)  # blocks run in parallel
+    drawn, places = (array[crop(around, inside)] for array in (maps.fine[..., 0], maps.embedding))
+    _add_to_borders(block, "drawn", drawn)
     place_sums = mean_per_site(places, pieces) * block.mass[:, np.newaxis]
-    return replace(block, sides=sides, drawn=sum_over_faces(drawn, pieces, block.edges), places=place_sums)
+    return replace(block, drawn=sum_over_faces(drawn, pieces, block.edges), places=place_sums)
 
 
-def find_pieces(cut: Sites) -> tuple[Sites, Int32Array]:
-    """Connected pieces of the sites of a block, and the site of each.
+def find_pieces(sites: Sites) -> tuple[Sites, Int32Array]:
+    """Find the connected pieces of the sites of a block.
 
     Parameters
     ----------
-    cut : (\\*block,) int32 numbers of sites, 0 for none, as they are around the block but without what is outside.
+    sites : int32 label image, cut at the border of the block; 0 for none.
 
     Returns
     -------
-    pieces : (\\*block,) int32 1..p in the order of their first pixel, 0 for none.
-    uncut : (p + 1,) int32 the number in `cut` of each piece; entry 0 is 0.
+    pieces : int32 label image 1..p in the order of their first pixel, 0 for none.
+    uncut : (p + 1,) int32 the site of each piece; entry 0 is 0.
     """
-    pieces = label_connected(np.ascontiguousarray(cut), None) if cut.any() else np.zeros(cut.shape, np.int32)
+    pieces = label_connected(np.ascontiguousarray(sites), None) if sites.any() else np.zeros(sites.shape, np.int32)
     uncut = np.zeros(int(pieces.max()) + 1, np.int32)
-    uncut[pieces.ravel()] = cut.ravel()
+    uncut[pieces.ravel()] = sites.ravel()
     return pieces, uncut
 
 
@@ -257,63 +251,58 @@ def describe_borders(
     index: Index,
     sites: Sites,
     pieces: Sites,
-    here: NormalizedImage,
+    image: NormalizedImage,
     around: Slices,
     inside: Slices,
 ) -> dict[tuple[int, int], BlockBorder]:
-    """What a block knows at its borders: `sites` around it, and its own `pieces` and channels."""
+    """Describe the borders of a block: `sites` around it, and its own `pieces` and image."""
     sides = {}
     for axis in range(pieces.ndim):
         for end in (LOW, HIGH):
-            last = index[axis] + 1 == context.grid.counts[axis]
-            if (end == LOW and index[axis] == 0) or (end == HIGH and last):
+            if index[axis] == (0 if end == LOW else context.grid.counts[axis] - 1):
                 continue
             before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
             reach = context.reach(before, axis)
             border = inside[axis].stop if end == HIGH else inside[axis].start
             strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
-            plane = tuple(-1 * end if a == axis else slice(None) for a in range(pieces.ndim))
-            sides[axis, end] = BlockBorder(
-                CompressedArray.of(pieces[plane]),
-                here.channels[plane].copy(),
-                CompressedArray.of(sites[crop(around, strip)]),
-            )
+            plane = _border_plane(axis, end, pieces.ndim)
+            band = CompressedArray.of(sites[crop(around, strip)])
+            sides[axis, end] = BlockBorder(CompressedArray.of(pieces[plane]), image.channels[plane].copy(), band)
     return sides
 
 
 def load_photo_codebooks() -> dict[str, Codebook]:
-    """The words that learnt couplings look at."""
+    """Load the codebooks that learnt couplings use."""
     return {"photo_colour": load_builtin_codebook("lab"), "photo_texture": load_builtin_codebook("texture")}
 
 
-def _sites(context: BlockContext, shown: NormalizedImage, around: Slices) -> Sites:
-    """Superpixels around a block, or the user's own; 0 where there is none."""
+def _make_block_sites(context: BlockContext, image: NormalizedImage, around: Slices) -> Sites:
+    """Make superpixels around a block, or read those that the user gave; 0 where there is none."""
     mask = None if context.mask is None else lazy.read(context.mask, around) != 0
     if mask is not None and not mask.any():
-        return np.zeros(shown.shape, np.int32)
+        return np.zeros(image.shape, np.int32)
     if context.sites is not None:
-        own = lazy.read(context.sites, around)
-        if own.dtype.kind not in "bui" or not 0 <= own.min() <= own.max() < 2**31:
+        sites = lazy.read(context.sites, around)
+        if sites.dtype.kind not in "bui" or not 0 <= sites.min() <= sites.max() < 2**31:
             raise InputError("the label image must hold whole numbers in [0, 2147483647]")
-        return (own if mask is None else np.where(mask, own, 0)).astype(np.int32)
-    pixels = int(np.prod(shown.shape)) if mask is None else int(mask.sum())
-    wanted = max(1, min(pixels, round(pixels / context.site_size)))
-    # Whether it is out of focus is a question about an image, not about each of its blocks.
-    settings = context.settings.replace(site_count=wanted, refocus="no")
-    return make_sites(shown, context.maps, settings, mask, around)
+        return (sites if mask is None else np.where(mask, sites, 0)).astype(np.int32)
+    n_pixels = int(np.prod(image.shape)) if mask is None else int(mask.sum())
+    n_sites = max(1, min(n_pixels, round(n_pixels / context.site_size)))
+    # Focus is a property of the image, not of a block.
+    settings = context.settings.replace(site_count=n_sites, refocus="no")
+    return make_sites(image, context.maps, settings, mask, around)
 
 
-def _moments(
-    here: NormalizedImage, pieces: Sites, inside: Slices, shape: tuple[int, ...]
+def _compute_moments(
+    image: NormalizedImage, pieces: Sites, inside: Slices, shape: tuple[int, ...]
 ) -> tuple[Float64Array, Float64Array]:
-    """(p, C + axes) sums and sums of squares over each piece, of the channels and of where its pixels are."""
+    """Compute (p, C + axes) sums and sums of squares over each piece, of the channels and of the position."""
     flat, p = pieces.ravel(), int(pieces.max())
-    axes = range(pieces.ndim)
-    places = [np.linspace(0, 1, n, dtype=np.float32)[s] for n, s in zip(shape, inside, strict=True)]
-    columns = [here.channels[..., c] for c in range(here.channels.shape[-1])]
-    columns += [
-        np.broadcast_to(x.reshape([-1 if a == b else 1 for b in axes]), pieces.shape) for a, x in enumerate(places)
-    ]
+    columns = [image.channels[..., c] for c in range(image.channels.shape[-1])]
+    for axis, (n, part) in enumerate(zip(shape, inside, strict=True)):
+        position = np.linspace(0, 1, n, dtype=np.float32)[part]
+        position = position.reshape([-1 if a == axis else 1 for a in range(pieces.ndim)])
+        columns.append(np.broadcast_to(position, pieces.shape))
     sums, squares = np.zeros((p, len(columns))), np.zeros((p, len(columns)))
     for c, column in enumerate(columns):
         values = column.ravel().astype(np.float64)
@@ -322,24 +311,21 @@ def _moments(
     return sums, squares
 
 
-def _counts(
-    name: str, context: BlockContext, shown: NormalizedImage, here: NormalizedImage, pieces: Sites, core: Slices
+def _count_words(
+    name: str, context: BlockContext, image: NormalizedImage, block_image: NormalizedImage, pieces: Sites, core: Slices
 ) -> csr_array:
-    """(p, words) histogram of the words of one codebook; what is behind a filter needs the block's surroundings."""
+    """Make the (p, words) histogram of one codebook in 32 bits; texture needs the surroundings of the block."""
     if name == "luminance":
-        return _histogram(bin_luminance(here, context.settings.bins), pieces, context.settings.bins)
-    book = context.books[name]
-    if name in ("texture", "photo_texture"):
-        words = book.words(compute_texture(shown.luminance)[core])
-    elif name == "photo_colour":
-        words = book.words(to_lab(here))
+        words, n_words = bin_luminance(block_image, context.settings.bins), context.settings.bins
     else:
-        words = book.words(to_codebook_space(here, book.space))
-    return _histogram(words, pieces, len(book.centres))
-
-
-def _histogram(words: Int32Array, pieces: Sites, count: int) -> csr_array:
-    """In 32 bits: there are many of them."""
+        book = context.books[name]
+        n_words = len(book.centres)
+        if name in ("texture", "photo_texture"):
+            words = book.words(compute_texture(image.luminance)[core])
+        elif name == "photo_colour":
+            words = book.words(to_lab(block_image))
+        else:
+            words = book.words(to_codebook_space(block_image, book.space))
     if not pieces.any():
-        return csr_array(np.zeros((0, count), np.int32))
-    return make_histograms(words, pieces, count).astype(np.int32)
+        return csr_array(np.zeros((0, n_words), np.int32))
+    return make_histograms(words, pieces, n_words).astype(np.int32)

@@ -1,9 +1,8 @@
-"""Blocks that were described one by one -> sites of the whole image.
+"""Join the superpixels of neighbouring blocks.
 
-Superpixels of two blocks are made apart, but each block has looked beyond its border. Where the superpixel of one and
-the superpixel of the other that faces it are the same thing by that look (they share more than half of their pixels
-near the border), their pieces are one site. What a border has cut off and is too small to stand joins the site across
-the border that it touches most.
+Superpixels of two blocks are made separately, but each block includes some pixels beyond its border. Where a superpixel
+of one block and one of the other share more than half of their pixels near the border, their pieces become one site. A
+piece that the border has cut off and that is too small joins the site across the border that it touches most.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.image.spacing import face_areas
 from napari_gsw.core.partitions import canonical_labels
 
-# Superpixels of two blocks that share more than this of their pixels near the border are one.
-SAME = 0.5
-# Pieces at a border with less than this share of the pixels of a site do not stand alone.
-LEAST_PIECE = 0.25
+# Superpixels of two blocks with a larger intersection over union near the border are one.
+MIN_OVERLAP = 0.5
+# Pieces at a border with a smaller fraction of the pixels of a site join another.
+MIN_PIECE = 0.25
 
 
 class BorderContacts(NamedTuple):
@@ -31,10 +30,10 @@ class BorderContacts(NamedTuple):
 
     Attributes
     ----------
-    pairs : (c, 2) pieces; length (c,) faces between them; steps (c,) sum of colour differences there.
+    pairs : (c, 2) pieces.
+    length, steps : (c,) faces between them, and the sum of colour differences there.
     same : (c,) whether the two are one site.
-    drawn : (c,) sum of the network's probability of a boundary there; 0 without a network.
-    marked : (c,) sum of a map's log odds of a boundary there; 0 without a map.
+    drawn, marked : (c,) sum of the network's boundary probability, and of a map's log odds; 0 without one.
     """
 
     pairs: Int64Array
@@ -46,19 +45,18 @@ class BorderContacts(NamedTuple):
 
 
 def stitch_blocks(context: BlockContext, blocks: Sequence[Block]) -> tuple[Int32Array, BorderContacts]:
-    """(pieces,) the site 0, 1, ... of each piece of all blocks in a row, numbered by first piece; and all contacts."""
+    """Return the site 0, 1, ... of each piece of all blocks, numbered by first piece, and all contacts."""
     mass = np.concatenate([block.mass for block in blocks])
     touching = find_contacts(context, blocks)
     site = group_connected(len(mass), touching.pairs[touching.same])
     if context.sites is None:
-        least = LEAST_PIECE * context.site_size
         pixels = np.bincount(site, mass)
         ends = site[touching.pairs]
         across = np.concatenate((ends, ends[:, ::-1]))
         length = np.tile(touching.length, 2)
-        small = (across[:, 0] != across[:, 1]) & (pixels[across[:, 0]] < least)
+        small = (across[:, 0] != across[:, 1]) & (pixels[across[:, 0]] < MIN_PIECE * context.site_size)
         across, length = across[small], length[small]
-        # The longest contact of each comes last and stays.
+        # The longest contact of each is written last.
         order = np.lexsort((across[:, 1], length))
         target = np.arange(len(pixels))
         target[across[order, 0]] = across[order, 1]
@@ -67,69 +65,67 @@ def stitch_blocks(context: BlockContext, blocks: Sequence[Block]) -> tuple[Int32
 
 
 def find_contacts(context: BlockContext, blocks: Sequence[Block]) -> BorderContacts:
-    """Everything that touches across borders."""
+    """Find all pieces that touch across borders."""
     first = count_pieces_before(blocks)
     areas = face_areas(context.spacing, len(context.grid.shape))
     borders = []
     for index in context.grid:
         for axis in range(len(index)):
             after = context.grid.after(index, axis)
-            if after is None:
-                continue
-            a, b = context.grid.place(index), context.grid.place(after)
-            one = _contact(blocks[a], blocks[b], axis, context.sites is not None)
-            one = _with_area(one, areas[axis - len(index)])
-            borders.append(one._replace(pairs=one.pairs + np.array([first[a], first[b]])))
+            if after is not None:
+                a, b, area = context.grid.place(index), context.grid.place(after), areas[axis - len(index)]
+                contacts = _find_border_contacts(blocks[a], blocks[b], axis, area, context.sites is not None)
+                borders.append(contacts._replace(pairs=contacts.pairs + np.array([first[a], first[b]])))
     if not borders:
-        nothing = np.zeros(0)
-        return BorderContacts(np.zeros((0, 2), np.int64), nothing, nothing, np.zeros(0, bool), nothing, nothing)
+        empty = np.zeros(0)
+        return BorderContacts(np.zeros((0, 2), np.int64), empty, empty, np.zeros(0, bool), empty, empty)
     return BorderContacts(*(np.concatenate(column) for column in zip(*borders, strict=True)))
 
 
 def count_pieces_before(blocks: Sequence[Block]) -> Int64Array:
-    """(blocks + 1,) number of the first piece of each block."""
+    """Return (blocks + 1,) the number of the first piece of each block."""
     return np.concatenate(([0], np.cumsum([len(block.mass) for block in blocks]))).astype(np.int64)
 
 
-def _contact(a: Block, b: Block, axis: int, own_sites: bool) -> BorderContacts:
-    """What touches across the border between two blocks, pieces numbered from 0 in each.
+def _find_border_contacts(a: Block, b: Block, axis: int, area: float, are_given: bool) -> BorderContacts:
+    """Find contacts across the border of two blocks, with pieces numbered from 0 in each.
 
-    Sites of the user's own are the same if their numbers are, superpixels if the two looks at the border agree.
+    Sites that the user gave (`are_given`) are the same if their numbers are.
     """
-    here, there = a.sides[axis, HIGH], b.sides[axis, LOW]
-    p, q = here.pieces.array().astype(np.int64), there.pieces.array().astype(np.int64)
+    side, opposite = a.sides[axis, HIGH], b.sides[axis, LOW]
+    p, q = side.pieces.array().astype(np.int64), opposite.pieces.array().astype(np.int64)
     both = (p > 0) & (q > 0)
-    step = np.linalg.norm((here.channels[both] - there.channels[both]).astype(np.float64), axis=-1)
-    wide = len(b.uncut)
-    key, index, length = np.unique(p[both] * wide + q[both], return_inverse=True, return_counts=True)
-    pairs = np.stack((key // wide, key % wide), axis=1)
+    stride = len(b.uncut)
+    key, index, length = np.unique(p[both] * stride + q[both], return_inverse=True, return_counts=True)
+    pairs = np.stack((key // stride, key % stride), axis=1)
     left, right = a.uncut[pairs[:, 0]].astype(np.int64), b.uncut[pairs[:, 1]].astype(np.int64)
-    same = left == right if own_sites else _shared(here.band.array(), there.band.array(), left, right) > SAME
-    steps = np.bincount(index, step, len(key)).astype(np.float64)
-    drawn = np.zeros(len(key))
-    if here.drawn is not None and there.drawn is not None:
-        values = (here.drawn[both].astype(np.float64) + there.drawn[both]) / 2
-        drawn = np.bincount(index, values, len(key)).astype(np.float64)
-    marked = np.zeros(len(key))
-    if here.marked is not None and there.marked is not None:
-        values = np.maximum(here.marked[both], there.marked[both]).astype(np.float64)
-        marked = np.bincount(index, values, len(key)).astype(np.float64)
-    return BorderContacts(pairs - 1, length.astype(np.float64), steps, same, drawn, marked)
+    if are_given:
+        same = left == right
+    else:
+        same = _compute_overlap(side.band.array(), opposite.band.array(), left, right) > MIN_OVERLAP
+
+    def sum_pixels(values: NDArray[np.floating]) -> Float64Array:
+        return np.bincount(index, values, len(key)).astype(np.float64)
+
+    steps = sum_pixels(np.linalg.norm((side.channels[both] - opposite.channels[both]).astype(np.float64), axis=-1))
+    drawn = marked = np.zeros(len(key))
+    if side.drawn is not None and opposite.drawn is not None:
+        drawn = sum_pixels((side.drawn[both].astype(np.float64) + opposite.drawn[both]) / 2)
+    if side.marked is not None and opposite.marked is not None:
+        marked = sum_pixels(np.maximum(side.marked[both], opposite.marked[both]).astype(np.float64))
+    return BorderContacts(pairs - 1, area * length.astype(np.float64), area * steps, same, drawn, area * marked)
 
 
-def _with_area(one: BorderContacts, area: float) -> BorderContacts:
-    """Contacts across faces of this area."""
-    return one._replace(length=area * one.length, steps=area * one.steps, marked=area * one.marked)
-
-
-def _shared(one: NDArray[np.integer], other: NDArray[np.integer], left: Int64Array, right: Int64Array) -> Float64Array:
-    """Intersection over union of superpixels `left` of one look and `right` of the other at the same pixels."""
-    x, y = one.ravel().astype(np.int64), other.ravel().astype(np.int64)
-    wide = int(y.max(initial=0)) + 1
-    key, count = np.unique(x * wide + y, return_counts=True)
-    wanted = left * wide + right
+def _compute_overlap(
+    a: NDArray[np.integer], b: NDArray[np.integer], left: Int64Array, right: Int64Array
+) -> Float64Array:
+    """Compute the intersection over union of superpixels `left` of image `a` and `right` of image `b`."""
+    x, y = a.ravel().astype(np.int64), b.ravel().astype(np.int64)
+    stride = int(y.max(initial=0)) + 1
+    key, count = np.unique(x * stride + y, return_counts=True)
+    wanted = left * stride + right
     at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-    both = np.where(key[at] == wanted, count[at], 0)
+    shared = np.where(key[at] == wanted, count[at], 0)
     sizes = np.bincount(x, minlength=int(left.max(initial=0)) + 1)[left]
     sizes = sizes + np.bincount(y, minlength=int(right.max(initial=0)) + 1)[right]
-    return np.asarray(both / np.maximum(sizes - both, 1))
+    return np.asarray(shared / np.maximum(sizes - shared, 1))
