@@ -323,7 +323,7 @@ def _report_step(report: StepReport | None, step: str) -> None:
 
 
 def _number_labels(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
-    """Number labels 0 to n - 1: (pixels,) numbers, and n."""
+    """Renumber labels 0 to n - 1: (pixels,) numbers, and n."""
     x = labels.ravel()
     if x.dtype.kind in "biu":
         low, high = int(x.min()), int(x.max())

@@ -52,7 +52,7 @@ AT_ONCE = ("view", "neck", "min_region", "merge", "join")
 Command = Callable[[InteractiveRun], object]
 
 
-class PreparationStopped(Exception):  # noqa: N818 - no error
+class PreparationStopped(Exception):
     """The user has stopped the run during the preparation."""
 
 
