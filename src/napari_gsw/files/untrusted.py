@@ -21,8 +21,7 @@ def check_promise(
     max_compression: int = MAX_COMPRESSION,
     advice: str = "as zarr it is read in blocks",
 ) -> None:
-    """Raise ValueError if an array of `size` bytes cannot be what a file of `stored` bytes holds, or needs more memory
-    than there is."""
+    """Raise ValueError if an array of `size` bytes cannot come from `stored` bytes of a file, or exceeds the memory."""
     if size > ALWAYS and size > max_compression * stored:
         raise ValueError(f"it promises {subject} of {_format_bytes(size)} in a file of {_format_bytes(stored)}")
     if size > memory_size():
