@@ -12,8 +12,10 @@ import numpy as np
 
 from napari_gsw.core.array_types import Int64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.research import figures
+from napari_gsw.files.output_folder import replace_atomically
+from napari_gsw.files.plots import save_figure
 from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder
+from napari_gsw.research.paper.experiment import INKS, PAPER_INK, make_figure, tidy_axes
 from napari_gsw.research.training.onnx_export import PLANS, save_weights
 
 # A network of all pictures draws from another seed than those of the folds, which take theirs in order.
@@ -110,17 +112,18 @@ def device_of(options: argparse.Namespace) -> Any:
 
 def draw_curves(lessons: dict[str, Any], path: Path) -> None:
     """Draw the losses: of what is learnt from in grey, of what a network has not seen in ink."""
-    drawing = figures.figure(6.4, 4.0)
+    drawing = make_figure(6.4, 4.0)
     axes = drawing.subplots()
     for number, (name, lesson) in enumerate(lessons.items()):
-        axes.plot(*zip(*lesson.curve, strict=True), color=figures.PAPER, linewidth=1)
+        axes.plot(*zip(*lesson.curve, strict=True), color=PAPER_INK, linewidth=1)
         if lesson.other_curve:
-            ink = figures.INKS[number % len(figures.INKS)]
+            ink = INKS[number % len(INKS)]
             axes.plot(*zip(*lesson.other_curve, strict=True), color=ink, label=f"{name}, pictures not seen")
     if any(lesson.other_curve for lesson in lessons.values()):
         axes.legend(frameon=False, fontsize=8)
-    figures.tidy(axes, "steps", "loss", "learning (grey: pictures that are learnt from)")
-    figures.save(drawing, path)
+    tidy_axes(axes, "steps", "loss", "learning (grey: pictures that are learnt from)")
+    with replace_atomically(path) as scratch:
+        save_figure(drawing, scratch)
 
 
 def run_command(command: Callable[[], None]) -> int:
