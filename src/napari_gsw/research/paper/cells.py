@@ -29,13 +29,7 @@ from napari_gsw.methods import Choice, choose
 from napari_gsw.research.baselines.watersheds import split_at_peaks
 from napari_gsw.research.evaluation.data_sets import Example, spread
 from napari_gsw.research.evaluation.evaluate import Evaluation, ScoringTask, choose_headings, score_example
-from napari_gsw.research.paper.experiment import (
-    Study,
-    available_methods,
-    can_learn,
-    choose_by_name,
-    mean_and_least,
-)
+from napari_gsw.research.paper.experiment import Study, available_methods, can_learn, choose_by_name, mean_and_least
 from napari_gsw.research.training.membranes import fold_names
 from napari_gsw.research.training.membranes import learn_all as learn_membranes
 from napari_gsw.research.training.objects import learn_folds as learn_objects

@@ -19,7 +19,7 @@ from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.files.output_folder import ensure_folder, replace_atomically
-from napari_gsw.files.plots import GREY, save_figure
+from napari_gsw.files.plots import save_figure
 from napari_gsw.files.results import write_csv, write_json, write_text
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import Example, list_files, list_labelled_folder, list_scribbles
@@ -38,9 +38,6 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "forest": (("sklearn",), "interactive"),
     "graph-cut": (("sklearn", "ortools"), "interactive"),
 }
-# Colours of a few ordered series, dark to light, which differ in grey print too; and of the paper's values.
-INKS = ("#1b1f3b", "#2f5d8a", "#2a9d8f", "#e9a03b", "#c8553d")
-PAPER_INK = "#b0b0b0"
 
 
 @dataclass
@@ -218,22 +215,3 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Format a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-# ---- figures
-
-
-def make_figure(width: float, height: float) -> Figure:
-    """Make an empty figure with sides in inches."""
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def tidy_axes(axes: Any, x: str = "", y: str = "", title: str = "") -> None:
-    """Set labels and title, and replace the box by a light grid."""
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if title:
-        axes.set_title(title, fontsize=10, color=GREY, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-    axes.set_axisbelow(True)

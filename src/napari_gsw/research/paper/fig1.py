@@ -12,7 +12,8 @@ from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.sample import run
-from napari_gsw.research.paper.experiment import INKS, Study, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.paper.experiment import Study
 
 N = 1000
 ALPHAS = (3.0, 5.0)

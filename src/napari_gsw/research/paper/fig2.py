@@ -15,7 +15,8 @@ from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.research.paper.experiment import INKS, PAPER_INK, Study, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
+from napari_gsw.research.paper.experiment import Study
 from napari_gsw.sample_data import astronaut
 
 ALPHAS = (1.0, 3.0, 5.0)

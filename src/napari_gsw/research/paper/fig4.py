@@ -24,14 +24,8 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.files.images import read_image
 from napari_gsw.research.evaluation.data_sets import Example, spread
-from napari_gsw.research.paper.experiment import (
-    INKS,
-    LABELME,
-    Study,
-    make_figure,
-    make_photograph_tiles,
-    tidy_axes,
-)
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.paper.experiment import LABELME, Study, make_photograph_tiles
 
 IMAGES, QUICK_IMAGES = 48, 6
 LAMBDAS = (0.0, 1.0, 5.0, 10.0, 20.0)

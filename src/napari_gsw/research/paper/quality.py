@@ -30,17 +30,15 @@ from napari_gsw.methods import choose, segment
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread
 from napari_gsw.research.evaluation.evaluate import LEVELS, MEASURES, find_typical_human, score_partition
 from napari_gsw.research.evaluation.level_scores import find_best_levels, score_levels
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper.experiment import (
-    INKS,
     Study,
     available_methods,
     can_learn,
     gather,
-    make_figure,
     markdown_table,
     mean_and_median,
     p_value,
-    tidy_axes,
 )
 from napari_gsw.research.training.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.scores.partitions import default_tolerance, dilate_boundaries, find_boundaries

@@ -25,19 +25,17 @@ from napari_gsw.research.evaluation.simulated_annotator import (
     choose_random,
     simulate_scribbles,
 )
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper.experiment import (
     BERKELEY,
-    INKS,
     Study,
     available_methods,
     choose_by_name,
     gather,
-    make_figure,
     make_mosaics,
     markdown_table,
     mean_and_median,
     p_value,
-    tidy_axes,
 )
 
 OURS = ("general", "photo")

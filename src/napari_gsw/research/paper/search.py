@@ -37,7 +37,8 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.files.images import read_image
 from napari_gsw.research.evaluation.data_sets import spread
-from napari_gsw.research.paper.experiment import INKS, Study, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.paper.experiment import Study
 from napari_gsw.sample_data import sample
 
 SAMPLES = ("astronaut", "tissue", "mosaic", "mosaic_3d")

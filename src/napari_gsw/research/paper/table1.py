@@ -26,16 +26,14 @@ from napari_gsw.methods import choose, segment
 from napari_gsw.research.baselines import crp
 from napari_gsw.research.evaluation.data_sets import Example, spread
 from napari_gsw.research.evaluation.evaluate import MEASURES, find_typical_human, score_partition
+from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper.experiment import (
-    INKS,
     Study,
     available_methods,
     gather,
-    make_figure,
     markdown_table,
     mean_and_median,
     p_value,
-    tidy_axes,
 )
 
 

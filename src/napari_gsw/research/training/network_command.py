@@ -15,7 +15,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.files.output_folder import replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder
-from napari_gsw.research.paper.experiment import INKS, PAPER_INK, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
 from napari_gsw.research.training.onnx_export import PLANS, save_weights
 
 # A network of all pictures draws from another seed than those of the folds, which take theirs in order.
