@@ -82,7 +82,7 @@ def test_the_shipped_model_is_saved_and_read_again(tmp_path, looks):
     assert again.cues == "membranes"
     assert np.array_equal(odds, again.log_odds(features, graph))
     (tmp_path / "other.json").write_text((tmp_path / "model.json").read_text().replace('"membranes"', '"others"', 1))
-    with pytest.raises(gsw.InputError, match="cues must be of photo or membranes"):
+    with pytest.raises(gsw.InputError, match="cues must be photo or membranes"):
         BoundaryModel.load(tmp_path / "other.json")
 
 

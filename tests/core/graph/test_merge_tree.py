@@ -55,7 +55,7 @@ def test_slow_merging_gives_the_same(seed):
     assert tree.height == pytest.approx([h for h, _ in steps])
     for s, (_, regions) in enumerate(steps):
         assert groups(tree.labels_with(n - s - 1)) == regions
-    assert tree.fewest == n - len(steps)
+    assert len(tree.height) == len(steps)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -125,7 +125,7 @@ def test_cuts_are_nested_and_canonical():
     tree = build_merge_tree(60, edges, apart, length)
     finer = tree.labels(-1)
     assert finer.tolist() == list(range(60))
-    for count in range(60, tree.fewest - 1, -1):
+    for count in range(60, 59 - len(tree.height), -1):
         z = tree.labels_with(count)
         assert z.dtype == np.int32
         assert z.max() + 1 == count
@@ -134,9 +134,6 @@ def test_cuts_are_nested_and_canonical():
         pairs = np.unique(np.stack((finer, z)), axis=1)
         assert pairs.shape[1] == finer.max() + 1  # no region of the finer cut is divided
         finer = z
-        t = tree.at_most(count)
-        assert tree.labels(t).max() + 1 <= count
-        assert tree.labels(np.nextafter(t, -1)).max() + 1 > count or count == 60
     assert tree.labels(1.0).tolist() == tree.labels_with(1).tolist()
 
 
@@ -144,8 +141,6 @@ def test_a_threshold_takes_the_merges_of_its_own_height():
     tree = build_merge_tree(3, [[0, 1], [1, 2]], [0.25, 0.5])
     assert tree.labels(0.25).tolist() == [0, 0, 1]
     assert tree.labels(0.2).tolist() == [0, 1, 2]
-    assert tree.at_most(2) == 0.25
-    assert tree.at_most(3) == -1
 
 
 def test_length_weighs_the_mean():
@@ -156,7 +151,7 @@ def test_length_weighs_the_mean():
 
 def test_pieces_stay_apart():
     tree = build_merge_tree(5, [[0, 1], [3, 4]], [1.0, 0.2])
-    assert tree.fewest == 3
+    assert len(tree.height) == 2
     assert tree.labels(1.0).tolist() == [0, 0, 1, 2, 2]
     assert tree.labels_with(1).tolist() == [0, 0, 1, 2, 2]
     assert tree.contour([[0, 1], [0, 2], [1, 4]]).tolist() == [1.0, np.inf, np.inf]
@@ -165,17 +160,10 @@ def test_pieces_stay_apart():
 @pytest.mark.parametrize("n", [1, 4])
 def test_without_edges(n):
     tree = build_merge_tree(n, [], [])
-    assert tree.fewest == n
+    assert len(tree.height) == 0
     assert tree.labels(1.0).tolist() == list(range(n))
     assert tree.labels_with(1).tolist() == list(range(n))
     assert tree.contour([]).shape == (0,)
-    assert tree.levels(5).tolist() == [n]
-
-
-def test_levels_go_from_fine_to_coarse():
-    tree = build_merge_tree(64, [[i, i + 1] for i in range(63)], np.linspace(0, 1, 63))
-    assert tree.levels(7).tolist() == [64, 32, 16, 8, 4, 2, 1]
-    assert (np.diff(tree.levels(100)) < 0).all()
 
 
 def test_a_large_star_and_a_large_grid():
@@ -191,7 +179,7 @@ def test_a_large_star_and_a_large_grid():
     grid = np.concatenate([np.stack((a.ravel(), b.ravel()), axis=1) for a, b in
                            [(site[:-1], site[1:]), (site[:, :-1], site[:, 1:])]])  # fmt: skip
     tree = build_merge_tree(n, grid, rng.random(len(grid)))
-    assert tree.fewest == 1
+    assert len(tree.height) == n - 1
     z = tree.labels(0.3)
     assert np.array_equal(tree.contour(grid) <= 0.3, z[grid[:, 0]] == z[grid[:, 1]])
 
@@ -218,7 +206,5 @@ def test_questions_that_have_no_answer():
     tree = build_merge_tree(2, [[0, 1]], [0.5])
     with pytest.raises(InputError, match="1 or more"):
         tree.labels_with(0)
-    with pytest.raises(InputError, match="2 steps"):
-        tree.levels(1)
     with pytest.raises(InputError, match="sites"):
         tree.contour([[0, 2]])

@@ -1,8 +1,8 @@
-"""What speaks for a membrane between two touching sites of an electron micrograph: a row of numbers for each edge.
+"""Cues for a membrane between two touching sites of an electron micrograph: a row of numbers for each edge.
 
-Two rounds, as of :mod:`napari_gsw.core.graph.boundary_cues`. The first looks at the image along the edge and in its two
-sites: light and its slope at several widths, and how sharply it bends, which is what a dark line does. The second looks
-at what the first says of the whole image: which two regions an edge parts when sites are merged into ever larger ones.
+Local cues are intensity, slope and curvature at several widths, along the edge and in its two sites: a dark line bends
+sharply. Context cues follow from a first estimate of all boundary probabilities, as in
+:mod:`napari_gsw.core.graph.boundary_cues`.
 """
 
 from __future__ import annotations
@@ -10,59 +10,56 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy
 
-from napari_gsw.core.array_types import Float64Array, Int64Array, Sites
+from napari_gsw.core.array_types import Float64Array, Sites
 from napari_gsw.core.graph.boundary_cues import add_merges
 from napari_gsw.core.graph.merge_tree import build_merge_tree, build_strength_tree
-from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.graph.region_graph import RegionGraph, list_faces
 from napari_gsw.core.image.ridges import compute_curvatures
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.special import expit
 
-# Widths in pixels of the blurs: of the light, of its curvatures and of its slope.
-LIGHT, BENDS, SLOPES = (1.0, 2.0, 4.0, 8.0), (1.5, 2.5, 3.5, 5.0), (1.5, 3.0)
-# Of the values along an edge, those that this share of its faces is below.
-SHARES = (0.1, 0.5, 0.9)
-# How much the size of regions counts in further merge trees; see `strength_tree`.
+# Widths in pixels of the Gaussians: of intensity, curvature and slope.
+INTENSITY_WIDTHS, CURVATURE_WIDTHS, SLOPE_WIDTHS = (1.0, 2.0, 4.0, 8.0), (1.5, 2.5, 3.5, 5.0), (1.5, 3.0)
+# Quantiles of the values along an edge.
+QUANTILES = (0.1, 0.5, 0.9)
+# Weights of the size of regions in further merge trees; see build_strength_tree.
 GROWTHS = (0.3, 0.6)
 
 
-def pixel_maps(light: Float64Array) -> Iterator[Float64Array]:
-    """(h, w) each, in the order in which a model takes them."""
-    from scipy import ndimage
-
-    for width in LIGHT:
-        yield ndimage.gaussian_filter(light, width)
-    for width in BENDS:
-        yield from compute_curvatures(light, width)
-    for width in SLOPES:
-        yield ndimage.gaussian_gradient_magnitude(light, width)
+def compute_pixel_maps(image: Float64Array) -> Iterator[Float64Array]:
+    """Compute the maps (h, w) one by one, in the order in which a model takes them."""
+    for width in INTENSITY_WIDTHS:
+        yield scipy.ndimage.gaussian_filter(image, width)
+    for width in CURVATURE_WIDTHS:
+        yield from compute_curvatures(image, width)
+    for width in SLOPE_WIDTHS:
+        yield scipy.ndimage.gaussian_gradient_magnitude(image, width)
 
 
-def compute_local_membrane_cues(light: Float64Array, sites: Sites, graph: RegionGraph) -> Float64Array:
-    """(m, 102) cues of the image itself.
+def compute_local_membrane_cues(image: Float64Array, sites: Sites, graph: RegionGraph) -> Float64Array:
+    """Compute the 102 cues of the image itself: (m, 102).
 
-    Of each of the 14 maps the mean along the edge and three quantiles, and of the means in the two sites the
+    Of each of the 14 maps the mean and three quantiles along the edge, and of the means in the two sites the
     difference, the smaller and the larger; length; pixels of the smaller and of the larger site; and the length in
     proportion to the smaller.
 
     Parameters
     ----------
-    light : (h, w) from about 0 to 1, see :func:`napari_gsw.core.image.ridges.scale_intensity`.
-    sites : (h, w) 1..n, 0 where there is none.
-    graph : of the sites, all of which touch.
+    image : (h, w) from about 0 to 1; see :func:`napari_gsw.core.image.ridges.scale_intensity`.
+    sites : (h, w) 1..n, 0 for none. graph : of touching sites alone.
     """
     i, j = graph.edges.T
-    first, second, edge = _faces(sites, graph)
+    first, second, edge = list_faces(sites, graph.edges)
     count = np.bincount(edge, minlength=len(graph.edges))
     start = np.concatenate(([0], np.cumsum(count)[:-1]))
     columns = []
-    for values in pixel_maps(light):
+    for values in compute_pixel_maps(image):
         along = (values.ravel()[first] + values.ravel()[second]) / 2
         ordered = along[np.lexsort((along, edge))]
         columns.append(np.bincount(edge, along, len(count)) / count)
-        columns += [ordered[start + (share * (count - 1)).astype(np.int64)] for share in SHARES]
+        columns += [ordered[start + (quantile * (count - 1)).astype(np.int64)] for quantile in QUANTILES]
         mean = mean_per_site(values[..., np.newaxis], sites)[:, 0]
         columns += [np.abs(mean[i] - mean[j]), np.minimum(mean[i], mean[j]), np.maximum(mean[i], mean[j])]
     pixels = graph.pixels.astype(np.float64)
@@ -71,37 +68,21 @@ def compute_local_membrane_cues(light: Float64Array, sites: Sites, graph: Region
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def compute_context_membrane_cues(graph: RegionGraph, first: Float64Array, odds: Float64Array) -> Float64Array:
-    """(m, 111) cues: those of the first round, its log odds (m,) of a boundary, and what follows for larger regions."""
+def compute_context_membrane_cues(graph: RegionGraph, local: Float64Array, odds: Float64Array) -> Float64Array:
+    """Append to the local cues those of a first estimate (m,) of the log odds of all boundaries: (m, 111)."""
     i, j = graph.edges.T
-    n, apart = graph.n, expit(odds)
-    tree = build_merge_tree(n, graph.edges, apart, graph.length)
-    merges = len(tree.height)
-    pixels = np.concatenate((graph.pixels.astype(np.float64), np.zeros(merges)))[:, np.newaxis]
+    n, probability = graph.n, expit(odds)
+    tree = build_merge_tree(n, graph.edges, probability, graph.length)
+    n_merges = len(tree.height)
+    pixels = np.concatenate((graph.pixels.astype(np.float64), np.zeros(n_merges)))[:, np.newaxis]
     add_merges(pixels, n, tree.left, tree.right)
     size = np.log(np.sort(np.stack((pixels[tree.left, 0], pixels[tree.right, 0])), axis=0))
     merge = tree.merge_index(graph.edges)
     ends = graph.edges.ravel()
-    usual = np.bincount(ends, np.repeat(apart, 2), n) / np.maximum(np.bincount(ends, minlength=n), 1)
+    mean = np.bincount(ends, np.repeat(probability, 2), n) / np.maximum(np.bincount(ends, minlength=n), 1)
     columns = [odds, tree.height[merge], size[0][merge], size[1][merge]]
-    columns += [usual[i] + usual[j], np.minimum(usual[i], usual[j]), np.log(n - np.arange(merges))[merge]]
+    columns += [mean[i] + mean[j], np.minimum(mean[i], mean[j]), np.log(n - np.arange(n_merges))[merge]]
     for growth in GROWTHS:
-        grown = build_strength_tree(n, graph.edges, odds, graph.pixels, growth, graph.length)
-        columns.append(grown.contour(graph.edges))
-    return np.concatenate((first, np.stack(columns, axis=1)), axis=1)
-
-
-def _faces(sites: Sites, graph: RegionGraph) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Pairs of pixels of different sites that touch, as indices into the flat image, and the edge between the two."""
-    n = graph.n
-    key = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]  # sorted, as region_graph leaves it
-    numbers = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
-    faces: list[NDArray[np.int64]] = []
-    for axis in range(sites.ndim):
-        site, place = np.moveaxis(sites, axis, 0), np.moveaxis(numbers, axis, 0)
-        border = (site[:-1] != site[1:]) & (site[:-1] > 0) & (site[1:] > 0)
-        a, b = site[:-1][border].astype(np.int64) - 1, site[1:][border].astype(np.int64) - 1
-        edge = np.searchsorted(key, np.minimum(a, b) * n + np.maximum(a, b))
-        faces.append(np.stack((place[:-1][border], place[1:][border], edge)))
-    first, second, edges = np.concatenate(faces, axis=1)
-    return first, second, edges
+        strength_tree = build_strength_tree(n, graph.edges, odds, graph.pixels, growth, graph.length)
+        columns.append(strength_tree.contour(graph.edges))
+    return np.concatenate((local, np.stack(columns, axis=1)), axis=1)

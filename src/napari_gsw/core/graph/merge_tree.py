@@ -1,12 +1,13 @@
-"""From boundary probabilities to segmentations of every fineness: the ultrametric contour map.
+"""Hierarchical segmentation by merging: the ultrametric contour map.
 
-Neighbouring regions are merged, always the two whose common boundary is least probable. A boundary's *height* is the
-mean probability at which the regions on its two sides became one: cut at any height, the boundaries above it are closed
-curves, and a coarser cut has no boundary that a finer one lacks.
+The two neighbouring regions with the least probable common boundary are merged, again and again. The height of a
+boundary is the mean probability at which the regions on its two sides are united. Cut at any height, the boundaries
+above it are closed curves, and a coarser cut has no boundary that a finer one lacks.
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,24 +15,20 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph import merge_tree_kernels as kernels
-from napari_gsw.core.graph.region_graph import check_edges
+from napari_gsw.core.graph.region_graph import check_edges, group_connected
+from napari_gsw.core.jit import arange, as_int64, full, njit, zeros
 from napari_gsw.core.special import expit
 
 
 @dataclass(frozen=True, eq=False)
 class MergeTree:
-    """The tree of merges of n sites, from single sites to as few regions as the graph allows.
-
-    Sites that no path of edges joins are never merged, at any threshold: a graph of three components leaves three
-    regions.
+    """Merges of n sites, down to one region per connected component of the graph.
 
     Attributes
     ----------
-    n : number of sites.
-    left, right : (merges,) int64, the two nodes that each merge joins, the smaller number first. Nodes below n are
-        sites; node n + s is the region that merge s made.
-    height : (merges,) probability of the boundary between the two, in ascending order.
+    left, right : (merges,) int64, the nodes that each merge joins, the smaller one first. Nodes below n are sites; node
+        n + s is the region of merge s.
+    height : (merges,) probability of the boundary between the two, ascending.
     """
 
     n: int
@@ -39,79 +36,49 @@ class MergeTree:
     right: Int64Array
     height: Float64Array
 
-    @property
-    def fewest(self) -> int:
-        """Number of regions when all is merged: 1 if the graph is connected."""
-        return self.n - len(self.height)
-
     def labels(self, threshold: float) -> Int32Array:
-        """(n,) int32 labels, by first site, after all merges whose height is `threshold` or less.
-
-        Any negative threshold leaves the sites as they are.
-        """
-        return kernels.cut(self.n, self.left, self.right, int(np.searchsorted(self.height, threshold, side="right")))
+        """Label the sites, by first site, after all merges of at most this height; a negative one merges nothing."""
+        return self._cut(int(np.searchsorted(self.height, threshold, side="right")))
 
     def labels_with(self, count: int) -> Int32Array:
-        """(n,) int32 labels of the cut with `count` regions, or as near to it as there is.
-
-        More than n gives n, and fewer than :attr:`fewest` gives that many. Merges of equal height are told apart by
-        their order, so that every number between has a cut.
-        """
-        return kernels.cut(self.n, self.left, self.right, self._merges(count))
-
-    def at_most(self, count: int) -> float:
-        """The least threshold whose cut has `count` regions or fewer; -1 if the sites themselves are that few.
-
-        If the graph leaves more regions than `count`, the threshold that merges all it can.
-        """
-        merges = self._merges(count)
-        return float(self.height[merges - 1]) if merges else -1.0
-
-    def levels(self, steps: int) -> Int64Array:
-        """At most `steps` numbers of regions from n down to :attr:`fewest`, for the stops of a slider.
-
-        Each is about the same share of the one before, because the step from 4 regions to 2 shows as much as the one
-        from 400 to 200.
-        """
-        if steps < 2:
-            raise InputError(f"a slider needs at least 2 steps, not {steps}")
-        return np.unique(np.geomspace(self.n, self.fewest, steps).round().astype(np.int64))[::-1]
+        """Label the sites by the cut with `count` regions, or as near to it as there is."""
+        if count < 1:
+            raise InputError(f"the number of regions must be 1 or more, not {count}")
+        return self._cut(min(max(self.n - int(count), 0), len(self.height)))
 
     def contour(self, edges: ArrayLike) -> Float64Array:
-        """(m,) height at which the two ends of each edge (m, 2) become one: the value of the contour between them.
+        """Compute the height at which the two ends of each edge (m, 2) are united.
 
-        It is at most t exactly where both ends have one label in ``labels(t)``. Two sites that never become one have
-        infinity; that does not occur on the edges that the hierarchy was made from.
+        It is at most t exactly where both ends have one label in ``labels(t)``, and infinite for sites of different
+        components of the graph.
         """
         # A merge that never comes is at infinity; a site and itself, number -1, were never apart.
         return np.concatenate((self.height, [np.inf, -np.inf]))[self.merge_index(edges)]
 
     def merge_index(self, edges: ArrayLike) -> Int64Array:
-        """(m,) number of the merge by which the two ends of each edge (m, 2) become one.
+        """Find the number of the merge that unites the two ends of each edge (m, 2).
 
-        As many as there are merges if they never do, and -1 for a site and itself.
+        It is the number of merges if none does, and -1 for a site and itself.
         """
-        return kernels.meeting(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
+        return _find_merges(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
 
-    def _merges(self, count: int) -> int:
-        """How many merges leave `count` regions, or as near to it as there is."""
-        if count < 1:
-            raise InputError(f"there is at least 1 region, so ask for 1 or more, not {count}")
-        return min(max(self.n - int(count), 0), len(self.height))
+    def _cut(self, n_merges: int) -> Int32Array:
+        nodes = self.n + np.arange(n_merges)
+        pairs = np.stack((np.concatenate((self.left[:n_merges], self.right[:n_merges])), np.tile(nodes, 2)), axis=1)
+        return group_connected(self.n + n_merges, pairs)[: self.n]
 
 
 def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
-    """Merge neighbouring regions, always the two with the least mean probability on their common boundary.
+    """Merge neighbouring regions, always the two with the lowest mean probability on their common boundary.
 
-    The mean over a boundary of several edges is weighted by their length. Of equal means, the boundary with the edge
-    that comes first in `edges` is merged first. 300,000 edges take about a second.
+    Of equal means, the boundary with the first edge is merged first. 300,000 edges take about a second.
 
     Parameters
     ----------
     n : number of sites.
-    edges : (m, 2) neighbouring sites, numbered from 0; of a second-order neighbourhood, those that touch.
-    apart : (m,) probability that the two ends of an edge are in different clusters, 1 - together.
-    length : (m,) length of the edge's boundary; None takes all as equal.
+    edges : (m, 2) touching sites, numbered from 0.
+    apart : (m,) probability that the two ends of an edge are in different clusters.
+    length : (m,) weight of each edge in the mean over a boundary; None for equal weights.
 
     References
     ----------
@@ -119,7 +86,7 @@ def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLi
 
     Examples
     --------
-    >>> tree = merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
+    >>> tree = build_merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
     >>> tree.height.round(3).tolist()
     [0.1, 0.2, 0.8]
     >>> tree.labels(0.5).tolist(), tree.labels_with(3).tolist()
@@ -127,37 +94,36 @@ def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLi
     >>> tree.contour([[0, 3], [0, 1]]).round(3).tolist()
     [0.8, 0.1]
     """
-    pairs, weight = _checked_edges(n, edges, length)
-    value = _per_edge(apart, len(pairs), "apart")
+    pairs, weight = _check_lengths(n, edges, length)
+    value = _check_per_edge(apart, len(pairs), "apart")
     if not ((value >= 0) & (value <= 1)).all():  # so is NaN, the value before a sweep was counted
         raise InputError("apart must be probabilities between 0 and 1: run the chain past its burn-in first")
-    return MergeTree(int(n), *kernels.agglomerate(int(n), pairs, weight * value, weight.copy(), np.ones(n), 0.0))
+    return MergeTree(int(n), *_agglomerate(int(n), pairs, weight * value, weight.copy(), np.ones(n), 0.0))
 
 
 def build_strength_tree(
     n: int, edges: ArrayLike, odds: ArrayLike, size: ArrayLike, growth: float, length: ArrayLike | None = None
 ) -> MergeTree:
-    """Merge neighbouring regions, always the two whose boundary is weakest; a small region is merged early.
+    """Merge neighbouring regions, always the two with the weakest boundary; small regions are merged early.
 
-    The log odds of a boundary are the mean of its edges, weighted by their length, plus `growth` times the logarithm of
-    the share of all sites' size that the smaller of its two regions has. So a speck with sharp edges does not outlive
-    every large region. Heights are the probabilities of these odds.
+    The log odds of a boundary are the mean of its edges, weighted by length, plus `growth` times the logarithm of the
+    smaller region's share of the total size. So a speck with sharp edges does not outlive large regions. Heights are
+    the probabilities of these odds.
 
     Parameters
     ----------
-    n, edges, length : as for :func:`merge_tree`.
-    odds : (m,) log odds that a boundary runs along an edge.
+    n, edges, length : as for :func:`build_merge_tree`.
+    odds : (m,) log odds of a boundary along each edge.
     size : (n,) size of each site, such as its pixels.
-    growth : 0 or more; 0 counts a boundary the same whatever it parts.
+    growth : 0 or more.
 
     Examples
     --------
-    >>> tree = strength_tree(3, [[0, 1], [1, 2]], [2.0, 1.0], [1, 100, 100], 1.0)
-    >>> tree.labels_with(2).tolist()
+    >>> build_strength_tree(3, [[0, 1], [1, 2]], [2.0, 1.0], [1, 100, 100], 1.0).labels_with(2).tolist()
     [0, 0, 1]
     """
-    pairs, weight = _checked_edges(n, edges, length)
-    value = _per_edge(odds, len(pairs), "odds")
+    pairs, weight = _check_lengths(n, edges, length)
+    value = _check_per_edge(odds, len(pairs), "odds")
     if not np.isfinite(value).all():
         raise InputError("odds must be finite: run the chain past its burn-in first")
     sizes = np.array(size, dtype=np.float64)
@@ -165,26 +131,176 @@ def build_strength_tree(
         raise InputError(f"size must be a positive number for each of {n} sites")
     if not growth >= 0:
         raise InputError(f"growth must be 0 or more, not {growth}")
-    left, right, height = kernels.agglomerate(
-        int(n), pairs, weight * value, weight.copy(), sizes / sizes.sum(), float(growth)
-    )
+    shares = sizes / sizes.sum()
+    left, right, height = _agglomerate(int(n), pairs, weight * value, weight.copy(), shares, float(growth))
     return MergeTree(int(n), left, right, expit(height))
 
 
-def _checked_edges(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Int32Array, Float64Array]:
-    """(m, 2) edges and (m,) their length."""
+def _check_lengths(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Int32Array, Float64Array]:
     if n < 1:
         raise InputError("a hierarchy needs at least one site")
     pairs = check_edges(edges, n)
-    weight = np.ones(len(pairs)) if length is None else _per_edge(length, len(pairs), "length")
+    weight = np.ones(len(pairs)) if length is None else _check_per_edge(length, len(pairs), "length")
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise InputError("length must be positive and finite: the number of pixel faces of each boundary")
     return pairs, weight
 
 
-def _per_edge(values: ArrayLike, m: int, name: str) -> Float64Array:
-    """(m,) float64, one number for each edge."""
-    row = np.asarray(values, dtype=np.float64)
-    if row.shape != (m,):
-        raise InputError(f"{name} must be one number for each of {m} edges, not shape {row.shape}")
-    return row
+def _check_per_edge(values: ArrayLike, m: int, name: str) -> Float64Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (m,):
+        raise InputError(f"{name} must be one number for each of {m} edges, not shape {array.shape}")
+    return array
+
+
+@njit
+def _value(
+    e: int, end: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
+) -> float:
+    """Compute the present value of boundary e: its mean, plus the growth of its smaller region."""
+    mean: float = total[e] / length[e]
+    if growth != 0:
+        mean += growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
+    return mean
+
+
+@njit
+def _agglomerate(
+    n: int, edges: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
+) -> tuple[Int64Array, Int64Array, Float64Array]:
+    """Merge the two neighbouring regions with the boundary of minimal value until none is left.
+
+    The value of a boundary is its mean plus `growth` times the logarithm of the size of its smaller region. Of equal
+    values, the boundary with the first edge is merged first.
+
+    A region is known by one of its sites, its name. Its boundaries are a linked list of half-edges: 2 e and 2 e + 1 are
+    the two sides of edge e, listed under the names of its ends. When two regions merge, the shorter list is moved into
+    the longer one, so a half-edge is moved O(log m) times. Boundaries to the same third region are joined: their
+    lengths and weighted sums are added. The queue is never searched: a changed boundary is queued again, and outdated
+    entries are skipped. Regions grow, and with them the value of their boundaries; an entry of too low a value is
+    queued again when its turn comes.
+
+    Parameters
+    ----------
+    edges : (m, 2) sites; edges of one pair are one boundary.
+    total, length : (m,) length times value of each edge, and its length; overwritten.
+    size : (n,) positive sizes of sites; overwritten.
+
+    Returns
+    -------
+    left, right, height : those of :class:`MergeTree`.
+    """
+    m = edges.shape[0]
+    end = edges.copy()
+    alive = full(m, 1, np.bool_)
+    next_half = full(2 * m, -1, np.int64)
+    first = full(n, -1, np.int64)
+    entries = zeros(n, np.int64)  # of the list, dead ones included: the cost of moving it
+    edge_of_pair: dict[int, int] = {}  # name * n + name, the smaller one first -> edge
+    for e in range(m):
+        a = min(end[e, 0], end[e, 1])
+        b = max(end[e, 0], end[e, 1])
+        key = as_int64(a) * n + b
+        if key in edge_of_pair:
+            other = edge_of_pair[key]
+            total[other] += total[e]
+            length[other] += length[e]
+            alive[e] = False
+            continue
+        edge_of_pair[key] = as_int64(e)
+        for side in range(2):
+            next_half[2 * e + side] = first[end[e, side]]
+            first[end[e, side]] = 2 * e + side
+            entries[end[e, side]] += 1
+    queue = [(_value(e, end, total, length, size, growth), e) for e in range(m) if alive[e]]
+    heapq.heapify(queue)
+
+    node = arange(n, np.int64)
+    left = np.empty(max(n - 1, 0), np.int64)
+    right = np.empty(max(n - 1, 0), np.int64)
+    height = np.empty(max(n - 1, 0), np.float64)
+    merges = 0
+    while len(queue) > 0:
+        value, e = heapq.heappop(queue)
+        if not alive[e]:
+            continue
+        current = _value(e, end, total, length, size, growth)
+        if value != current:
+            if value < current:
+                heapq.heappush(queue, (current, e))
+            continue
+        a = end[e, 0]
+        b = end[e, 1]
+        if entries[a] > entries[b]:
+            a, b = b, a
+        left[merges] = min(node[a], node[b])
+        right[merges] = max(node[a], node[b])
+        # Heights ascend but for rounding: the mean of two boundaries is not below both, and no region shrinks.
+        height[merges] = value if merges == 0 else max(value, height[merges - 1])
+        node[b] = n + merges
+        size[b] += size[a]
+        merges += 1
+        alive[e] = False
+
+        h = first[a]
+        while h >= 0:
+            after = next_half[h]
+            e = h // 2
+            if alive[e]:
+                c = end[e, 1 - h % 2]
+                end[e, h % 2] = b
+                key = as_int64(min(b, c)) * n + max(b, c)
+                if key in edge_of_pair:
+                    other = edge_of_pair[key]
+                    kept = min(e, other)
+                    gone = max(e, other)
+                    total[kept] += total[gone]
+                    length[kept] += length[gone]
+                    alive[gone] = False
+                    heapq.heappush(queue, (_value(kept, end, total, length, size, growth), kept))
+                else:
+                    kept = e
+                edge_of_pair[key] = as_int64(kept)
+                if kept == e:
+                    next_half[h] = first[b]
+                    first[b] = h
+                    entries[b] += 1
+            h = after
+    return left[:merges], right[:merges], height[:merges]
+
+
+@njit
+def _find_merges(n: int, left: Int64Array, right: Int64Array, edges: Int32Array) -> Int64Array:
+    """Find the merge that unites the two ends of each edge; see :meth:`MergeTree.merge_index`.
+
+    The merges are replayed as a forest in which the smaller region hangs under the larger one, so no path is longer
+    than log2 n. Merges are later going up a path: of the two ends the one that was hung earlier goes up, until both
+    meet.
+    """
+    merges = left.size
+    parent = arange(n, np.int64)
+    hung = full(n, merges, np.int64)  # the merge that hung a site under its parent
+    name = np.empty(n + merges, np.int64)
+    size = full(n, 1, np.int64)
+    name[:n] = arange(n, np.int64)
+    for s in range(merges):
+        a = name[left[s]]
+        b = name[right[s]]
+        if size[a] > size[b]:
+            a, b = b, a
+        parent[a] = b
+        hung[a] = s
+        size[b] += size[a]
+        name[n + s] = b
+    result = np.empty(edges.shape[0], np.int64)
+    for e in range(edges.shape[0]):
+        a = as_int64(edges[e, 0])
+        b = as_int64(edges[e, 1])
+        last = -1
+        while a != b and last < merges:
+            if hung[a] > hung[b]:
+                a, b = b, a
+            last = hung[a]
+            a = parent[a]
+        result[e] = last
+    return result
