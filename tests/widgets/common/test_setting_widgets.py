@@ -50,6 +50,7 @@ def test_a_value_that_may_be_absent_comes_and_goes_with_its_box(qtbot):
     control.show()
     assert control.value() is None
     assert not control.box.isEnabled()
+    assert control.box.whatsThis() == control.toolTip()
     control._check.click()
     assert control.box.isEnabled()
     assert control.value() == control.box.value()
@@ -59,18 +60,15 @@ def test_a_value_that_may_be_absent_comes_and_goes_with_its_box(qtbot):
     assert control._check.isChecked()
     assert control.box.isEnabled()
     assert control.box.value() == 7
-
-
-def test_what_is_absent_is_shown_as_what_it_comes_to(qtbot):
-    control = control_of("min_region", 40)
-    qtbot.addWidget(control)
-    control.show()
-    control.set_value(None)
-    assert control.value() is None
-    assert not control.box.isEnabled()
-    assert control.box.value() == setting_fields()["min_region"].usual
-    control._check.click()
-    assert control.value() == setting_fields()["min_region"].usual
+    region = control_of("min_region", 40)  # without a value, it shows the usual one
+    qtbot.addWidget(region)
+    region.show()
+    region.set_value(None)
+    assert region.value() is None
+    usual = setting_fields()["min_region"].usual
+    assert region.box.value() == usual
+    region._check.click()
+    assert region.value() == usual
 
 
 def test_the_tab_key_goes_through_rows_as_they_stand_whichever_was_seen_first(qtbot):
@@ -87,10 +85,3 @@ def test_the_tab_key_goes_through_rows_as_they_stand_whichever_was_seen_first(qt
     for before, row in itertools.pairwise(rows):
         qtbot.keyClick(before.box, Qt.Key.Key_Tab)
         assert column.focusWidget() is row.box
-
-
-def test_words_are_those_of_the_setting(qtbot):
-    control = control_of("prior", "potts")
-    qtbot.addWidget(control)
-    assert control.box.currentData() == "potts"
-    assert control.box.whatsThis() == control.toolTip()

@@ -100,15 +100,6 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
 
 
 @gui
-def test_axes_have_the_figures_of_the_table(table):
-    table.plot.show_points(np.array([0.1, 0.3]), np.array([2e9, 4e9]), ("share", "area"))
-    for side, name in (("bottom", "share"), ("left", "area")):
-        axis = table.plot.getAxis(side)
-        assert axis.autoSIPrefixScale == 1
-        assert axis.label.toPlainText().strip() == name
-
-
-@gui
 def test_columns_are_wide_enough_for_their_names_and_first_rows(table):
     """And not wider than Qt would have them, which asks for every cell a dozen times."""
     texts = np.array(["short", "as long as the neighbours of a large region 1 2 3 5 8 13 21"], object)
@@ -119,18 +110,6 @@ def test_columns_are_wide_enough_for_their_names_and_first_rows(table):
     for place in range(3):
         wanted = max(table.table.sizeHintForColumn(place), header.sectionSizeHint(place))
         assert wanted <= header.sectionSize(place) <= wanted + 12
-
-
-@gui
-def test_rows_side_by_side_are_chosen_at_once(table):
-    """As ranges of one row each a thousand of them would take a second."""
-    rows = np.array([0, 1, 2, 5, 7])
-    table.choose(table.model.order[rows])
-    ranges = table.table.selectionModel().selection()
-    assert [(one.top(), one.bottom()) for one in ranges] == [(0, 2), (5, 5), (7, 7)]
-    assert sorted(table.chosen) == sorted(table.model.order[rows])
-    table.choose(np.zeros(0, np.int64))
-    assert not len(table.chosen)
 
 
 @gui
@@ -215,32 +194,6 @@ def test_a_stack_has_every_column_that_one_of_its_tables_has():
 
 
 @gui
-def test_what_is_chosen_stays_chosen_when_the_table_is_sorted(table, qtbot):
-    from qtpy.QtCore import Qt
-
-    click_row(qtbot, table, row_of(table, 0, 2))
-    before = table.chosen.tolist()
-    assert len(before) == 1
-    area = list(table.model.table).index("area")
-    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
-        table.table.sortByColumn(area, order)
-        assert table.chosen.tolist() == before
-    table.choose(np.array([0, 3, 5]))
-    table.table.sortByColumn(area, Qt.SortOrder.DescendingOrder)
-    assert sorted(table.chosen.tolist()) == [0, 3, 5]
-
-
-@gui
-def test_dots_are_painted_once_for_each_colour_and_not_once_for_each_dot(table):
-    """pyqtgraph paints a dot for every brush: 5,000 rows took the window a second."""
-    numbers = np.arange(500.0)
-    table.plot.show_points(numbers, numbers, ("a", "b"))
-    for chosen in (np.arange(10), np.arange(200), np.arange(0)):
-        table.plot.show_chosen(chosen)
-    assert len(table.plot.dots.fragmentAtlas) <= 2
-
-
-@gui
 @pytest.mark.slow
 def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
     other = viewer.add_labels(
@@ -273,18 +226,50 @@ def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, v
 
 
 @gui
-def test_without_a_table_a_sentence_says_how_there_will_be_one(viewer, qtbot):
+def test_choice_is_made_in_ranges_and_stays_when_the_table_is_sorted(table, qtbot):
+    """As ranges of one row each, a thousand of them would take a second."""
+    from qtpy.QtCore import Qt
+
+    rows = np.array([0, 1, 2, 5, 7])
+    table.choose(table.model.order[rows])
+    ranges = table.table.selectionModel().selection()
+    assert [(block.top(), block.bottom()) for block in ranges] == [(0, 2), (5, 5), (7, 7)]
+    chosen = sorted(table.chosen)
+    assert chosen == sorted(table.model.order[rows])
+    area = list(table.model.table).index("area")
+    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
+        table.table.sortByColumn(area, order)
+        assert sorted(table.chosen) == chosen
+    table.choose(np.zeros(0, np.int64))
+    assert not len(table.chosen)
+
+
+@gui
+def test_plot_has_numbers_as_they_are_and_two_brushes(qtbot):
+    """pyqtgraph paints a dot for every brush: 5,000 rows took the window a second."""
+    from napari_gsw.widgets.table.plot import ColumnPlot
+
+    plot = ColumnPlot()
+    qtbot.addWidget(plot)
+    plot.show_points(np.linspace(0.1, 0.3, 500), np.linspace(2e9, 4e9, 500), ("share", "area"))
+    for side, name in (("bottom", "share"), ("left", "area")):
+        axis = plot.getAxis(side)
+        assert axis.autoSIPrefixScale == 1
+        assert axis.label.toPlainText().strip() == name
+    for chosen in (np.arange(10), np.arange(200), np.arange(0)):
+        plot.show_chosen(chosen)
+    assert len(plot.dots.fragmentAtlas) <= 2
+
+
+@gui
+def test_dock_without_a_table_says_so_and_follows_the_theme(viewer, qtbot):
     _, widget = viewer.window.add_plugin_dock_widget("napari-gsw", "Table of regions")
     qtbot.waitUntil(lambda: widget.nothing.isVisible(), timeout=5_000)
     assert not widget.splitter.isVisible()
     assert not widget.filter.isEnabled()
-    widget.shut_down()
-
-
-@gui
-def test_what_is_said_can_be_read_after_another_theme(table, viewer):
     styles = []
     for theme in ("dark", "light", "dark"):
         viewer.theme = theme
-        styles.append(table.status.styleSheet())
+        styles.append(widget.status.styleSheet())
     assert styles[0] == styles[2] != styles[1]
+    widget.shut_down()

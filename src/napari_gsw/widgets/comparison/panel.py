@@ -33,7 +33,7 @@ from napari_gsw.widgets.common.dock_panel import DockPanel
 from napari_gsw.widgets.common.labels import make_button, make_check_box
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_row
-from napari_gsw.widgets.comparison.layers import UNMATCHED, ComparisonLayers
+from napari_gsw.widgets.comparison.layers import UNMATCHED, show_result
 from napari_gsw.widgets.comparison.scoring import (
     Comparison,
     ComparisonFailure,
@@ -200,13 +200,13 @@ class ComparisonPanel(DockPanel):
         self.viewer = unwrap_viewer(napari_viewer)
         self.comparison: Comparison | None = None
         self.result: ComparisonResult | None = None
+        self._compared: Comparison | None = None  # which the result is of
         # The layers that may be references, and what the list of them shows.
         self._others: list[Labels] = []
         self._offered: object = None
         # What the user has chosen; None while the panel may choose.
         self._picked: Labels | None = None
         self._ticked: list[Labels] | None = None
-        self.result_layers = ComparisonLayers(self.viewer)
         self._build()
         self._timer = QTimer(self, interval=STATUS_INTERVAL)
         self._timer.timeout.connect(self._show_step)
@@ -404,8 +404,7 @@ class ComparisonPanel(DockPanel):
         if isinstance(result, ComparisonFailure):
             self._report_failure(result.reason)
             return
-        self.result = result
-        self.result_layers.set_result(result, comparison)
+        self.result, self._compared = result, comparison
         self.status.setText("Done.")
         self.caption.setText(comparison.caption)
         object_rows = result.object_rows or [{} for _ in result.rows]
@@ -415,7 +414,7 @@ class ComparisonPanel(DockPanel):
             self.object_table.fill(comparison.name, comparison.references, rows)
         self.object_table.setVisible(bool(result.object_rows))
         self.results.setVisible(True)
-        self._show_layers()
+        self._show_layers(is_new=True)
 
     def _on_finished(self) -> None:
         """Offer another comparison when the worker is done, has failed or was stopped; its last text stays."""
@@ -433,10 +432,12 @@ class ComparisonPanel(DockPanel):
         self.status.setText(reason)
         show_error(f"Compare segmentations: {reason}")
 
-    def _show_layers(self, _: bool = True) -> None:
-        self.result_layers.show("difference", self.show_difference.isChecked())
-        for kind in UNMATCHED:
-            self.result_layers.show(kind, self.show_unmatched.isChecked())
+    def _show_layers(self, _: bool = True, is_new: bool = False) -> None:
+        if self.result is None or self._compared is None:
+            return
+        for kind in ("difference", *UNMATCHED):
+            box = self.show_difference if kind == "difference" else self.show_unmatched
+            show_result(self.viewer, self._compared, kind, getattr(self.result, kind), box.isChecked(), is_new)
 
     # ---- events of the viewer
 
