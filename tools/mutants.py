@@ -30,14 +30,14 @@ FIELD = "tests/core/sampler/test_field_law.py"
 MUTANTS = (
     Mutant(
         "of a bonded group only the first site feels the field",
-        "core/sampler/moves/field_kernels.py",
+        "core/sampler/moves/candidate_kernels.py",
         "            i = as_int64(next_member[i])\n        if candidates.seen",
         "            i = as_int64(-1)\n        if candidates.seen",
         (FIELD, "-k", "chain_under_a_field and (lambda-1 or lambda-3)"),
     ),
     Mutant(
         "the field is counted twice",
-        "core/sampler/moves/field_kernels.py",
+        "core/sampler/moves/candidate_kernels.py",
         "candidates.neighbour_weight[k] += total",
         "candidates.neighbour_weight[k] += 2.0 * total",
         (FIELD, "-k", "log_posterior_that_the_kernel_keeps or next_door"),
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "the greedy ascent forgets the field",
-        "core/sampler/moves/greedy_kernels.py",
+        "core/sampler/greedy.py",
         "score[labels[field.anchor[s]]] += field.pull[i, s]",
         "score[labels[field.anchor[s]]] += 0.0",
         (FIELD, "-k", "greedy"),

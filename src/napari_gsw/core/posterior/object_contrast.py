@@ -68,18 +68,8 @@ def measure_contrast(
 ) -> EdgeContrast:
     """Sum the slopes of a signal along the borders of objects, and elsewhere.
 
-    Parameters
-    ----------
-    objects : (\\*shape,) int32 array
-        Objects 1, 2, ..., 0 for the background.
-    mask : (\\*shape,) bool array
-        Pixels that belong to a site.
-    signal : (\\*shape,) float32 array
-        The signal.
-    core : tuple of slice, optional
-        Sum over these pixels only.
-    pieces : (\\*core,) int32 array, optional
-        Sum by these labels instead of the objects.
+    Only the pixels of `core` are summed, by the labels `pieces` (\\*core,) in place of the objects. `mask` are the
+    pixels that belong to a site.
     """
     from scipy import ndimage
 

@@ -44,30 +44,11 @@ def find_objects(
     background: int | None = None,
     distinction: float = 0.0,
 ) -> Int32Array:
-    """Label the objects of an image in memory.
+    """(\\*shape,) int32 objects of an image in memory, 1, 2, ... by first pixel; clamped ones have their label.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem of the sites.
-    clusters : (n,) integer array
-        Cluster of each site.
-    min_pixels : int
-        Smaller objects become background, unless they are clamped.
-    neck : float
-        Split an object where it is thinner (and darker) than this fraction of the smaller part; 0 is never.
-    seeds : (n,) int32 array, optional
-        Labels > 0 of clamped sites.
-    background : int, optional
-        Cluster of the background. The default is the one with most pixels.
-    distinction : float
-        All objects become background if they are less distinct than this; 0 keeps all.
-
-    Returns
-    -------
-    (\\*shape,) int32 array
-        0 for the background, objects 1, 2, ... in the order of their first pixel; objects that hold clamped sites have
-        their label.
+    Objects of fewer than `min_pixels` become background unless they are clamped. An object is split where it is thinner
+    (and darker) than the fraction `neck` of its smaller part. `background` is a cluster, by default the one with most
+    pixels. If objects are less distinct than `distinction`, all become background.
     """
     sites, signal = problem.site_image, problem.signal
     clamps = paint_clamps(sites, seeds)
@@ -144,16 +125,8 @@ def label_clamped_objects(
 
     A clamped site belongs to the part that has most of its pixels, since a neck may cut through it. In a part with
     several clamps each begins with the connected pixels of its cluster, and the rest goes to the nearest of these.
-    Clamped pixels of the background are shown by themselves.
-
-    Parameters
-    ----------
-    parts : (\\*shape,) int32 array
-        Objects from 1, 0 for the background.
-    clusters : (\\*shape,) integer array
-        Cluster of each pixel, -1 for none.
-    sites, clamps : (\\*shape,) int32 arrays
-        Site and clamp of each pixel, 0 for none.
+    Clamped pixels of the background are shown by themselves. By pixel, `parts` are objects from 1, `clusters` are -1
+    for none, and `sites` and `clamps` 0 for none.
     """
     is_clamped = clamps > 0
     triples, count = np.unique(

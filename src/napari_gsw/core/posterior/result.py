@@ -159,8 +159,6 @@ class Result(ResultBase):
         Image of the neighbour entropy of each site in bits, from 0 (certain) to 1; NaN before the end of the burn-in.
     boundary : float32 array
         Image of the probability that a boundary runs through a pixel.
-    clusters, regions, traces, provenance, summary, run
-        As in `ResultBase`.
     """
 
     labels: LabelImage
@@ -235,8 +233,6 @@ class SharedResult(ResultBase):
     ----------
     images : tuple of Result
         The result of each image.
-    clusters, regions, traces, provenance, summary, run
-        As in `ResultBase`.
     """
 
     images: tuple[Result, ...]

@@ -1,5 +1,1 @@
-"""The moves: a sweep over spin clusters, whole clusters dealt anew, splits and merges, greedy steps.
-
-Kernels only, on the records of the sampler, beside the equations they compute. They may import `records`, `schedule`
-and what the sampler may, never a chain.
-"""
+"""Kernels of the moves, beside the equations that they compute: sweeps, whole clusters, splits and merges."""

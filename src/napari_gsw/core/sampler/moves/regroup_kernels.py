@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, make_group
+from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, field_value, make_group
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_count_gains,
     clear_slot,
@@ -18,7 +18,6 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     gather_words,
     log_gaussian_marginal,
 )
-from napari_gsw.core.sampler.moves.field_kernels import field_value
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
 # Largest number of anchors of a move, and so of clusters that it can rearrange at once.

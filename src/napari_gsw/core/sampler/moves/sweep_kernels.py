@@ -46,6 +46,7 @@ from napari_gsw.core.sampler.moves.candidate_kernels import (
     Candidates,
     GroupCounts,
     TableEnds,
+    add_field,
     add_moment_scores,
     find_table_ends,
     fix_table_ends,
@@ -63,7 +64,6 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     gather_words,
     log_gaussian_marginal,
 )
-from napari_gsw.core.sampler.moves.field_kernels import add_field
 from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Bonds, ChainState, Target
 from napari_gsw.core.sites.adjacency_kernels import find_root
 
