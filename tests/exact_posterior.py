@@ -33,7 +33,7 @@ def partitions(n: int) -> np.ndarray:
 def posterior(
     problem: gsw.Problem, seeds: np.ndarray | None = None, inverse_temperature: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The support of a small posterior, and the exact probability of each partition in it, to the power `inverse_temperature`."""
+    """The support of a small posterior, and the probability of each partition, to the power `inverse_temperature`."""
     rows = partitions(problem.n)
     if seeds is not None:
         held = np.flatnonzero(seeds >= 0)

@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "the Gaussian part of a cluster is not renewed when a group leaves",
         "core/sampler/moves/sweep_kernels.py",
-        "        clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), counts.nothing)\n",
-        "",
+        "clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), counts.nothing)",
+        "pass",
         (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
     ),
     Mutant(
@@ -255,9 +255,9 @@ MUTANTS = (
     Mutant(
         "any paint in a site means the site",
         "core/sites/scribbles.py",
-        "taken = 2 * times >= own",
-        "taken = times > 0",
-        ("tests/core/sites/test_strokes.py",),
+        "is_labelled = 2 * count >= n_pixels",
+        "is_labelled = count > 0",
+        ("tests/core/sites/test_scribbles.py",),
     ),
     Mutant(
         "the table that moves is counted among the others (rdd-CRP)",

@@ -1,6 +1,9 @@
-"""Regions are the connected parts of clusters; small ones join the neighbour they belong to."""
+"""Regions against slow obvious code, and the levels of their hierarchy."""
 
 from __future__ import annotations
+
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from skimage.measure import label
 
 import napari_gsw as gsw
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.posterior.regions import find_regions
+from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
 from problems import planar
 
 
@@ -100,3 +103,104 @@ def test_means_and_pixels_of_the_graph():
         inside = problem.sites == site + 1
         assert problem.graph.pixels[site] == inside.sum()
         assert problem.graph.means[site, 0] == pytest.approx(seen[inside].mean(), rel=1e-5)
+
+
+# ---- the hierarchy
+
+
+def nested(coarse, fine):
+    """Whether every region of the one is a union of regions of the other."""
+    return len(np.unique(np.stack((coarse, fine)), axis=1).T) == len(np.unique(fine))
+
+
+@pytest.fixture(scope="module")
+def stripes():
+    """Three stripes in noise, with four specks that stand out from everything."""
+    colours = np.array([[150, 110, 90], [90, 140, 110], [100, 110, 160]])
+    image = np.repeat(colours, 30, axis=0)[np.newaxis] + np.random.default_rng(0).normal(0, 6, (90, 90, 3))
+    for row, column in ((20, 10), (60, 70), (70, 40), (30, 40)):
+        image[row : row + 9, column : column + 9] = (255, 0, 255)
+    image = np.clip(image, 0, 255).astype(np.uint8)
+    return gsw.prepare(image, preset="general", site_size=60)
+
+
+def test_levels_nest_and_have_as_many_regions_as_asked_for(stripes):
+    tree = make_boundary_tree(stripes, np.full(len(stripes.edges), 0.7))
+    levels = [tree.labels_with(count) for count in (2, 5, 20, 60, stripes.n)]
+    assert [len(np.unique(level)) for level in levels] == [2, 5, 20, 60, stripes.n]
+    assert all(nested(coarse, fine) for coarse, fine in itertools.pairwise(levels))
+
+
+def test_couplings_order_what_the_posterior_is_sure_of(stripes):
+    """All boundaries are as good as certain; the weak ones go first all the same."""
+    tree = make_boundary_tree(stripes, np.zeros(len(stripes.edges)))
+    labels = tree.labels_with(20)
+    i, j = stripes.edges.T
+    kept = labels[i] != labels[j]
+    contrast = stripes.graph.contrast
+    assert contrast[kept].mean() > 2 * contrast[~kept].mean()
+
+
+def test_learnt_couplings_are_log_odds_again(stripes):
+    """Twice the strength, or another neutral point, is the same evidence of boundaries: the same hierarchy."""
+    odds = np.random.default_rng(0).normal(0, 2, len(stripes.edges))
+    trees = []
+    for beta, offset in ((1.0, 0.0), (2.5, 1.6)):
+        settings = stripes.settings.replace(coupling="learnt", beta=beta, offset=offset)
+        one = replace(stripes, beta=-beta * (odds + offset), settings=settings)
+        trees.append(make_boundary_tree(one, np.full(len(odds), 0.5)))
+    assert trees[0].height == pytest.approx(trees[1].height)
+    assert np.array_equal(trees[0].labels_with(30), trees[1].labels_with(30))
+
+
+def test_no_level_is_one_region_with_specks(stripes):
+    """The specks are the sharper, and the smaller."""
+    tree = make_boundary_tree(stripes, np.zeros(len(stripes.edges)))
+    pixels = stripes.graph.pixels
+    for count in (3, 5, 7, 12, 28):
+        labels = tree.labels_with(count)
+        share = np.bincount(labels, pixels) / pixels.sum()
+        assert share.max() < 0.75, count
+
+
+def test_a_problem_without_an_image_has_levels_too():
+    plain = planar(n=60)
+    together = np.linspace(0.1, 0.9, len(plain.edges))
+    assert make_boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
+
+
+def test_regions_join_where_their_boundary_is_weak_and_nowhere_else(stripes):
+    """From single sites the weakest boundary that stays is that of the tree; from regions, joins nest."""
+    together = np.full(len(stripes.edges), 0.7)
+    sites = np.arange(stripes.n, dtype=np.int32)
+    tree = make_boundary_tree(stripes, together)
+    for weakest in (0.2, 0.4, 0.6):
+        assert np.array_equal(merge_weak_boundaries(stripes, together, sites, weakest), tree.labels(weakest))
+    regions = tree.labels_with(30)
+    levels = [merge_weak_boundaries(stripes, together, regions, weakest) for weakest in (0.0, 0.3, 0.5, 0.9)]
+    assert levels[0] is regions
+    assert all(nested(coarse, fine) for fine, coarse in itertools.pairwise(levels))
+    assert len(np.unique(levels[-1])) < len(np.unique(levels[0]))
+    assert merge_weak_boundaries(stripes, np.full(len(stripes.edges), np.nan), regions, 0.9) is regions
+
+
+def test_what_a_person_has_painted_joins_with_nothing(stripes):
+    together = np.full(len(stripes.edges), 0.7)
+    regions = make_boundary_tree(stripes, together).labels_with(30)
+    held = np.zeros(stripes.n, bool)
+    held[[3, 50]] = True
+    joined = merge_weak_boundaries(stripes, together, regions, 0.99, held)
+    for site in (3, 50):
+        assert np.array_equal(joined == joined[site], regions == regions[site])
+    assert len(np.unique(joined)) < 30
+    assert np.array_equal(merge_weak_boundaries(stripes, together, regions, 0.99, np.ones(stripes.n, bool)), regions)
+
+
+def test_names_that_were_painted_stay_apart_however_weak_their_border():
+    image = np.full((60, 60, 3), 100, np.uint8) + np.random.default_rng(0).integers(0, 5, (60, 60, 1), np.uint8)
+    seeds = np.zeros((60, 60), int)
+    seeds[20:40, 5], seeds[20:40, 54] = 1, 2
+    joined, separate = (gsw.segment(image, preset="general", sweeps=40, seeds=seeds, join=join) for join in (0.9, 0.0))
+    assert joined.problem.closed
+    assert set(np.unique(joined.labels)) == {1, 2}
+    assert np.array_equal(joined.labels, separate.labels)
