@@ -8,7 +8,7 @@ from scipy import ndimage
 from skimage import data
 
 import napari_gsw as gsw
-from napari_gsw.core.image.focus import deblur, estimate_blur, toggle_contrast
+from napari_gsw.core.image.focus import MAX_LEVELS, deblur, dequantize, estimate_blur, gaussian_blur, toggle_contrast
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.research.evaluation.easy_images import EasyImage
@@ -16,7 +16,7 @@ from napari_gsw.research.evaluation.easy_images import EasyImage
 
 def channels_of(easy: EasyImage):
     scene = easy.read()
-    return normalize_image(scene.image, scene.axes, calm=True).channels
+    return normalize_image(scene.image, scene.axes, reduce_noise=True).channels
 
 
 @pytest.mark.parametrize("blur", [1.0, 2.0, 3.0])
@@ -33,7 +33,7 @@ def test_a_sharp_picture_stays_as_it_is():
 @pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea", "camera", "coins"])
 def test_a_photograph_stays_as_it_is(name):
     image = getattr(data, name)()
-    channels = normalize_image(image, "YXS" if image.ndim == 3 else "YX", calm=True).channels
+    channels = normalize_image(image, "YXS" if image.ndim == 3 else "YX", reduce_noise=True).channels
     assert deblur(channels) is channels
 
 
@@ -48,25 +48,19 @@ def test_noise_is_no_picture_out_of_focus():
 
 
 def test_a_step_is_half_way_up_the_slope():
-    """Against a slow and obvious way: each pixel takes the nearer of the two ends that it sees."""
-    rng = np.random.default_rng(1)
-    light = ndimage.gaussian_filter(rng.normal(0, 60, (30, 34)), 2.0).astype(np.float32)
-    steps = toggle_contrast(light, 3)
-    for row in range(30):
-        for column in range(34):
-            rows = np.clip(np.arange(row - 3, row + 4), -30, 59)
-            columns = np.clip(np.arange(column - 3, column + 4), -34, 67)
-            rows, columns = np.where(rows < 0, -1 - rows, rows), np.where(columns < 0, -1 - columns, columns)
-            rows, columns = np.where(rows > 29, 59 - rows, rows), np.where(columns > 33, 67 - columns, columns)
-            seen = light[np.ix_(rows, columns)]
-            low, high, own = seen.min(), seen.max(), light[row, column]
-            expected = own if high - low <= 6 else low if own - low < high - own else high
-            assert steps[row, column] == expected
+    """Against a slow and obvious way: each pixel takes the nearer of the extremes around it."""
+    image = ndimage.gaussian_filter(np.random.default_rng(1).normal(0, 60, (30, 34)), 2.0).astype(np.float32)
+    steps = toggle_contrast(image, 3)
+    for (y, x), value in np.ndenumerate(image):
+        window = image[max(0, y - 3) : y + 4, max(0, x - 3) : x + 4]
+        low, high = window.min(), window.max()
+        expected = value if high - low <= 6 else low if value - low < high - value else high
+        assert steps[y, x] == expected
 
 
 def test_superpixels_keep_to_one_side_of_a_border_out_of_focus():
     easy = EasyImage("stripes", blur=2.0)
-    truth, seen = easy.read().human_labels[0], normalize_image(easy.read().image, "YX", calm=True)
+    truth, seen = easy.read().human_labels[0], normalize_image(easy.read().image, "YX", reduce_noise=True)
 
     def mixed(**changes):
         sites = make_superpixels(seen, gsw.preset("general", **changes))
@@ -85,3 +79,42 @@ def test_the_blocks_of_an_image_are_never_refocused(tmp_path):
     auto, no = (gsw.prepare(lazy, gsw.preset("general", block_pixels=2**12, refocus=r)) for r in ("auto", "no"))
     assert auto.n == no.n
     assert np.array_equal(auto.edges, no.edges)
+
+
+@pytest.mark.parametrize("width", [0.75, 1.0, 1.125, 2.25])
+@pytest.mark.parametrize("shape", [(40, 51), (32, 9)])
+def test_blur_is_that_of_scipy(width, shape):
+    light = np.random.default_rng(3).normal(50, 20, shape).astype(np.float32)
+    ours = gaussian_blur(light, width)
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours, ndimage.gaussian_filter(light, width), atol=1e-3)
+
+
+def slope(levels, border):
+    """A slope across so many levels, and a border of so many beyond it, rounded to whole levels."""
+    light = np.linspace(0, levels, 80)[np.newaxis] + np.zeros((40, 1))
+    light[:, 60:] += border
+    return np.rint(light).astype(np.uint8), light
+
+
+@pytest.mark.parametrize("levels", [1.0, 2.0])
+def test_a_slope_has_no_steps_and_a_border_stays(levels):
+    rounded, light = slope(levels, 5)
+    smooth = dequantize(rounded)
+    assert np.array_equal(np.rint(np.clip(smooth, rounded - 0.499, rounded + 0.499)), rounded)
+    steps = np.abs(np.diff(smooth, axis=1))
+    assert steps[:, :58].max() < 0.2
+    assert steps[:, 59].min() > 4
+    assert np.abs(smooth - light).mean() < np.abs(rounded - light).mean()
+
+
+def test_plain_sides_stay_as_they_are():
+    image = np.zeros((30, 30, 3), np.uint8)
+    image[10:20, 10:20] = 5
+    assert np.array_equal(dequantize(image), image)
+
+
+@pytest.mark.parametrize("image", [np.arange(400).reshape(20, 20), np.zeros((9, 9)), np.eye(5, dtype=bool)])
+def test_many_levels_and_what_was_not_rounded_are_given_back(image):
+    assert image.dtype != int or np.ptp(image) > MAX_LEVELS
+    assert dequantize(image) is image

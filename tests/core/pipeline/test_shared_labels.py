@@ -355,7 +355,7 @@ def test_pale_images_have_the_same_words():
     rng = np.random.default_rng(0)
     pale = [100 + rng.integers(0, high, (30, 40, 3)).astype(np.uint8) for high in (12, 30)]
     settings, inside = gsw.preset("general"), np.ones((30, 40), bool)
-    pictures = normalize_images(pale, calm=True)
+    pictures = normalize_images(pale, reduce_noise=True)
     assert all(one.pale for one in pictures)
     sites = [inside.astype(np.int32)] * 2
     book = ImageFeatures(pictures, sites, settings).codebook

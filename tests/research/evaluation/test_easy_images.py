@@ -163,13 +163,13 @@ def test_a_strong_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
     levels = MIDDLE + contrast * (truth - 0.5 + 0.25 * (side - 0.5))[..., np.newaxis] * np.array(way)
     image = np.rint(levels + np.random.default_rng(0).normal(0, noise, levels.shape)).clip(0, 255).astype(np.uint8)
-    assert has_few_colours([normalize_image(image, calm=True)])
+    assert has_few_colours([normalize_image(image, reduce_noise=True)])
     assert adjusted_rand(gsw.segment(image, seed=0).labels, truth) >= 0.98
 
 
 def test_photographs_have_many_colours():
     for image in (astronaut(), coffee(), chelsea()):
-        assert not has_few_colours([normalize_image(image, calm=True)])
+        assert not has_few_colours([normalize_image(image, reduce_noise=True)])
 
 
 def test_how_wide_plain_shapes_are():

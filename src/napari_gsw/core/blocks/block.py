@@ -20,7 +20,7 @@ from napari_gsw.core.graph.map_evidence import BlockMaps, summarize_block_maps
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop
-from napari_gsw.core.image.denoise import REACH
+from napari_gsw.core.image.denoise import HALO as DENOISE_HALO
 from napari_gsw.core.image.foreground_signal import SignalScale, compute_signal, signal_to_image
 from napari_gsw.core.image.normalized_image import (
     IntensityRange,
@@ -113,7 +113,7 @@ class BlockContext:
     def noise_reach(self) -> int:
         """Pixels beyond a part that are read to denoise it: all that count, or most in a volume."""
         noise = self.levels.noise if self.levels is not None else self.span.noise if self.span is not None else None
-        return 0 if noise is None else REACH if len(self.grid.shape) == 2 else REACH_IN_DEPTH
+        return 0 if noise is None else DENOISE_HALO if len(self.grid.shape) == 2 else REACH_IN_DEPTH
 
     def reach(self, index: Index, axis: int) -> int:
         """Return the pixels on either side of the border after a block in which sites are compared."""

@@ -25,7 +25,6 @@ from napari_gsw.core.image.focus import (
     WHITE_PERCENTILE,
     dequantize,
     estimate_blur,
-    estimate_shape_blur,
     sharpen,
 )
 from napari_gsw.core.image.foreground_signal import discriminant_weights
@@ -126,8 +125,8 @@ def are_too_large(values: NDArray[Any], maps: Float32Array, network: Network) ->
 
 def measure_plain_width(image: NDArray[np.uint8]) -> float:
     """Measure the widest object in an image (h, w, 3) of plain shapes, in pixels; 0 for any other image."""
-    channels = normalize_image(image, "YXS", calm=True).channels
-    if estimate_shape_blur(channels) is None:
+    channels = normalize_image(image, "YXS", reduce_noise=True).channels
+    if estimate_blur(channels) is None:
         return 0.0
     channel = channels[..., int(np.argmax(channels.reshape(-1, channels.shape[-1]).var(axis=0)))]
     bright = channel > filters.threshold_otsu(channel)
@@ -148,7 +147,7 @@ def estimate_object_width(maps: Float32Array) -> float:
 def _to_network_rgb(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Convert an image to what the network sees: 8 bits, and plain shapes out of focus with sharp borders."""
     image = to_uint8(dequantize(values))
-    width = estimate_blur(normalize_image(image, "YXS", calm=True).channels)
+    width = estimate_blur(normalize_image(image, "YXS", reduce_noise=True).channels)
     # The largest width stands for all that is softer: nuclei.
     if width is None or not MIN_BLUR <= width < max(BLUR_WIDTHS):
         return image

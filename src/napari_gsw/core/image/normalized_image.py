@@ -1,103 +1,39 @@
-"""Compiled conversion of colours: linear light to CIE Lab."""
+"""Normalization of images: any numeric array becomes Lab, or channels from 0 to 100."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.array_types import BoolArray, ChannelImage
+from napari_gsw.core.array_types import BoolArray, ChannelImage, Float64Array
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise, ignore_progress
 from napari_gsw.core.image.spacing import Spacing
-from napari_gsw.core.jit import njit, njit_inner
-
-# Of the curve from light to lightness: below the knee it is a line.
-KNEE, SLOPE, FOOT = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), np.float32(4 / 29)
-# First guesses of cube roots, at so many places from 0 to 1.
-PLACES = 4096
-
-
-@njit
-def convert_to_lab(light: ChannelImage, matrix: ChannelImage, guesses: ChannelImage, out: ChannelImage) -> None:
-    """CIE Lab of linear RGB.
-
-    Parameters
-    ----------
-    light : (pixels, 3) float32 in 0..1.
-    matrix : (3, 3) float32 from linear RGB to X, Y, Z in units of those of white.
-    guesses : (4097,) float32 cube roots of 0, 1/4096, ... 1; one step of Halley's makes float32 of them.
-    out : (pixels, 3) float32, written.
-    """
-    top = np.float32(PLACES)
-    for p in range(light.shape[0]):
-        r, g, b = light[p, 0], light[p, 1], light[p, 2]
-        x = _curve(matrix[0, 0] * r + matrix[0, 1] * g + matrix[0, 2] * b, guesses, top)
-        y = _curve(matrix[1, 0] * r + matrix[1, 1] * g + matrix[1, 2] * b, guesses, top)
-        z = _curve(matrix[2, 0] * r + matrix[2, 1] * g + matrix[2, 2] * b, guesses, top)
-        out[p, 0] = np.float32(116) * y - np.float32(16)
-        out[p, 1] = np.float32(500) * (x - y)
-        out[p, 2] = np.float32(200) * (y - z)
-
-
-@njit_inner
-def _curve(t: np.float32, guesses: ChannelImage, top: np.float32) -> np.float32:
-    """Cube root of t in 0..1, or a line where t is small; guesses (4097,) float32, `top` their number less one."""
-    if t <= KNEE:
-        return SLOPE * t + FOOT
-    root = guesses[min(np.uint32(t * top + np.float32(0.5)), np.uint32(PLACES))]
-    cube = root * root * root
-    better: np.float32 = root * np.divide(cube + t + t, cube + cube + t)
-    return better
-
-
-def find_nonfinite(values: NDArray[Any]) -> BoolArray | None:
-    """(\\*shape,) where values (\\*shape, C) are NaN or infinite in a channel; None if that is nowhere."""
-    if values.dtype.kind != "f":
-        return None
-    bad: BoolArray = ~np.isfinite(values).all(axis=-1)
-    return bad if bad.any() else None
-
-
-def fill_nonfinite(values: NDArray[Any], seen: BoolArray) -> NDArray[Any]:
-    """The values with those outside `seen` finite too; an InputError if some inside are not.
-
-    Parameters
-    ----------
-    values : (\\*shape, C). Where none of them is finite, all become 0.
-    seen : (\\*shape,) the pixels that count.
-    """
-    from scipy import ndimage
-
-    bad = find_nonfinite(values)
-    if bad is None:
-        return values
-    refuse_nonfinite(int((bad & seen).sum()))
-    if bad.all():
-        return np.zeros_like(values)
-    nearest = ndimage.distance_transform_edt(bad, return_distances=False, return_indices=True)
-    whence = tuple(np.asarray(axis)[bad] for axis in nearest)
-    copy = values.copy()
-    copy[bad] = values[whence]
-    return copy
-
-
-def refuse_nonfinite(count: int) -> None:
-    """Say that so many pixels cannot be used, if there are any."""
-    if count:
-        raise InputError(f"the image has {count} pixels that are NaN or infinite; replace them by finite values")
-
 
 # Differences of larger values might not be finite.
-MOST_VALUE = 1e100
-# Noise that is taken off, and the contrast from which on colours are as they are: shares of the span.
-LEAST_NOISE = 0.02
-LEAST_CONTRAST = 0.25
-# Samples of a part that its contrast is measured by, about.
-SOME_SAMPLES = 1 << 19
+MAX_VALUE = 1e100
+# Less noise than this stays, and RGB of more contrast is not stretched: fractions of the intensity range.
+MIN_NOISE, MIN_CONTRAST = 0.02, 0.25
+# Percentiles of a channel that become 0 and 100: a few hot pixels do not matter.
+PERCENTILES = 0.1, 99.9
+# About how many values of a sample its contrast is measured by.
+MAX_CONTRAST_VALUES = 1 << 19
+# Pixels that are converted to Lab at a time.
+LAB_PIXELS = 1 << 14
+# CIE lightness is a line below the knee and a cube root above it.
+KNEE, SLOPE, OFFSET = np.float32((6 / 29) ** 3), np.float32(29**2 / (3 * 6**2)), np.float32(4 / 29)
+# First guesses of cube roots, at so many steps from 0 to 1.
+STEPS = 4096
+CUBE_ROOTS = np.cbrt(np.arange(STEPS + 1) / STEPS).astype(np.float32)
+# From linear sRGB to X, Y and Z by row, in units of white (D65, 2 degree observer).
+TO_XYZ = (
+    np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
+    / np.array([[0.95047], [1.0], [1.08883]])
+).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +42,16 @@ class NormalizedImage:
 
     Attributes
     ----------
-    channels : (\\*shape, C) float32, Lab for RGB, otherwise 0..100.
-    rgb : whether the channels are Lab.
-    spacing : distance between pixels along each axis of space, the smallest being 1; None for the same along all.
-    pale : whether it is RGB of so little contrast that its colours have been stretched.
-    rounding : by how much of L two values differ that are next to each other, if it is pale and has whole ones; else 0.
+    channels : (*shape, C) float32
+        Lab for RGB, otherwise 0..100.
+    rgb : bool
+        Whether the channels are Lab.
+    spacing : tuple of float, optional
+        Distance between pixels along each axis of space, the smallest being 1.
+    pale : bool
+        Whether it is RGB of low contrast, whose colours have been stretched.
+    rounding : float
+        Difference in L of adjacent values, for a pale image of integers; else 0.
     """
 
     channels: ChannelImage
@@ -121,35 +62,29 @@ class NormalizedImage:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The spatial shape, in the image's own order of axes."""
+        """Shape of the space, in the image's order of axes."""
         return self.channels.shape[:-1]
 
     @property
     def luminance(self) -> ChannelImage:
-        """(\\*shape,) float32 in 0..100: L of Lab, or the mean of the channels."""
-        light: ChannelImage = self.channels[..., 0] if self.rgb else self.channels.mean(axis=-1)
-        return light
+        """(*shape,) float32 in 0..100: L of Lab, or the mean of the channels."""
+        luminance: ChannelImage = self.channels[..., 0] if self.rgb else self.channels.mean(axis=-1)
+        return luminance
 
 
 class IntensityRange(NamedTuple):
-    """What an image is converted by: the same all over it.
+    """Values of an image that become black and white (C,), or (1,) for all samples of RGB, and the noise to remove."""
 
-    Attributes
-    ----------
-    low, high : (C,) the values that become black and white, of each channel; of RGB samples (1,) if they are the same.
-    noise : (C,) standard deviation of the noise that is taken off; None for none.
-    """
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    noise: NDArray[np.float64] | None = None
+    low: Float64Array
+    high: Float64Array
+    noise: Float64Array | None = None
 
 
 def normalize_image(
     image: ArrayLike,
     axes: str = "auto",
-    span: IntensityRange | None = None,
-    calm: bool = False,
+    value_range: IntensityRange | None = None,
+    reduce_noise: bool = False,
     progress: Progress = ignore_progress,
     threads: int | None = None,
 ) -> NormalizedImage:
@@ -157,119 +92,59 @@ def normalize_image(
 
     Parameters
     ----------
-    image : array, 2D or 3D with or without channels, of any integer, boolean or float type and range.
-    axes : one letter an axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
-    span : of the whole image, where `image` is a part of it; None looks for it.
-    calm : whether to look for noise and weak contrast too, and to convert the image such that neither matters.
-    progress, threads : as for :func:`napari_gsw.core.image.denoise.denoise`.
+    image : array
+        2D or 3D with or without channels, of any integer, boolean or float type and range.
+    axes : str
+        A letter for each axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
+    value_range : IntensityRange, optional
+        Range of the image of which this is a part.
+    reduce_noise : bool
+        Remove noise and stretch RGB of low contrast, where there is no range yet.
+    progress, threads
+        See :func:`napari_gsw.core.image.denoise.denoise`.
 
     Examples
     --------
-    >>> picture(np.zeros((4, 5, 3), np.uint8)).rgb
+    >>> normalize_image(np.zeros((4, 5, 3), np.uint8)).rgb
     True
-    >>> picture(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
+    >>> normalize_image(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
     (4, 5, 3)
     """
     array = to_array("the image", image)
-    letters = check_image(array, axes)
-    values, rgb = select_channels(array, letters)
-    if span is None:
-        span, (values,) = (
-            estimate_denoised_range([values], rgb, progress) if calm else (estimate_range([values], rgb), [values])
-        )
-    elif span.noise is not None:
-        values = denoise(values, span.noise, progress, threads)
-    pale = rgb and len(span.low) > 1  # as _contrasting has made it
-    rounding = 100 / float((span.high - span.low).min()) if pale and array.dtype.kind in "iu" else 0.0
-    return NormalizedImage(
-        _lab(values, span) if rgb else scale_channels(values, span), rgb, pale=pale, rounding=rounding
-    )
+    values, rgb = select_channels(array, check_image(array, axes))
+    if value_range is None and reduce_noise:
+        value_range, (values,) = estimate_denoised_range([values], rgb, progress)
+    elif value_range is None:
+        value_range = estimate_range([values], rgb)
+    elif value_range.noise is not None:
+        values = denoise(values, value_range.noise, progress, threads)
+    pale = rgb and len(value_range.low) > 1  # as _stretch_contrast has made it
+    rounding = 100 / float((value_range.high - value_range.low).min()) if pale and array.dtype.kind in "iu" else 0.0
+    channels = _convert_to_lab(values, value_range) if rgb else scale_channels(values, value_range)
+    return NormalizedImage(channels, rgb, pale=pale, rounding=rounding)
 
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:
-    """The letters of an image's axes; an :class:`InputError` for an array that is none."""
+    """Check an image, and return the letters of its axes."""
     letters = parse_axes(array, axes)
     if array.dtype.kind == "f":
         refuse_nonfinite(int(array.size - np.isfinite(array).sum()))
-        if array.dtype.itemsize > 4 and max(-array.min(), array.max()) > MOST_VALUE:
-            raise InputError(f"the image must have values in [{-MOST_VALUE:g}, {MOST_VALUE:g}]; scale them down")
+        if array.dtype.itemsize > 4 and max(-array.min(), array.max()) > MAX_VALUE:
+            raise InputError(f"the image must have values in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
     return letters
 
 
 def parse_axes(array: NDArray[Any], axes: str = "auto") -> str:
-    """The letters of an image's axes, whatever its values are."""
+    """Return the letters of the axes of an image in capitals."""
     if array.dtype.kind not in "buif":
         raise InputError(f"the image must hold numbers, not {array.dtype}")
     if array.size == 0:
         raise InputError(f"the image is empty (shape {array.shape})")
-    return guess_axes(array) if axes == "auto" else _check_axes(axes, array)
-
-
-def find_nonfinite_pixels(image: ArrayLike, axes: str = "auto") -> BoolArray | None:
-    """(\\*shape,) where an image is NaN or infinite in a channel; None if that is nowhere, or everywhere."""
-    array = to_array("the image", image)
-    bad = find_nonfinite(channels_last(array, parse_axes(array, axes)))
-    return None if bad is None or bad.all() else bad
-
-
-def fill_outside_mask(image: ArrayLike, axes: str, seen: Callable[[tuple[int, ...]], BoolArray | None]) -> NDArray[Any]:
-    """The image with the pixels that nobody looks at finite too; an :class:`InputError` if others are not.
-
-    Parameters
-    ----------
-    seen : from the shape of the space, (\\*shape,) the pixels that count; None for all.
-    """
-    array = to_array("the image", image)
-    letters = parse_axes(array, axes)
-    values = channels_last(array, letters)
-    if find_nonfinite(values) is None:
-        return array
-    where = seen(values.shape[:-1])
-    if where is None:
-        return array  # whoever looks at it refuses it
-    copy = np.array(array)
-    channels_last(copy, letters)[:] = fill_nonfinite(values, where)
-    return copy
-
-
-def select_channels(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
-    """(\\*shape, C) what of an array is looked at, without alpha, and whether that is RGB."""
-    values = channels_last(array, letters)
-    if "S" in letters and values.shape[-1] in (3, 4):
-        return values[..., :3], True
-    if "S" in letters and values.shape[-1] == 2:
-        return values[..., :1], False
-    return values, False
-
-
-def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
-    """The array with its space first and its channels (one, if it has no axis for them) last."""
-    samples = letters.find("S") if "S" in letters else letters.find("C")
-    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
-    return array.transpose([*order, samples]) if samples >= 0 else array.transpose(order)[..., np.newaxis]
-
-
-def guess_axes(array: NDArray[np.generic]) -> str:
-    """The axes of an image that comes without any: the last axis is RGB(A) if it has 3 or 4 entries."""
-    if array.ndim == 2:
-        return "YX"
-    if array.ndim == 3:
-        if array.shape[-1] in (3, 4):
-            return "YXS"
-        return "YXC" if array.shape[-1] <= 2 else "ZYX"
-    if array.ndim == 4 and array.shape[-1] in (3, 4):
-        return "ZYXS"
-    raise InputError(
-        f"axes must be given for an image of shape {array.shape}, for example "
-        f"{'CZYX' if array.ndim == 4 else 'YX for two dimensions'}"
-    )
-
-
-def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
-    """The letters of an image's axes in capitals; a sentence for those that cannot be."""
+    if axes == "auto":
+        return guess_axes(array)
     letters = axes.upper()
-    known = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
-    if not known or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
+    is_valid = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
+    if not is_valid or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
         raise InputError(
             f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
         )
@@ -278,120 +153,193 @@ def _check_axes(axes: str, array: NDArray[np.generic]) -> str:
     return letters
 
 
-def estimate_range(parts: Sequence[NDArray[np.generic]], rgb: bool, calm: bool = False) -> IntensityRange:
-    """The span of an image, from parts (..., C) that stand for the whole.
+def guess_axes(array: NDArray[np.generic]) -> str:
+    """Guess the axes of an image: the last axis is RGB(A) if it has 3 or 4 entries."""
+    if array.ndim == 2:
+        return "YX"
+    if array.ndim == 3:
+        if array.shape[-1] in (3, 4):
+            return "YXS"
+        return "YXC" if array.shape[-1] <= 2 else "ZYX"
+    if array.ndim == 4 and array.shape[-1] in (3, 4):
+        return "ZYXS"
+    example = "CZYX" if array.ndim == 4 else "YX for two dimensions"
+    raise InputError(f"axes must be given for an image of shape {array.shape}, for example {example}")
 
-    RGB of 8 bits has that of its type, others at most their own range. Any other channel goes from its 0.1 to its 99.9
-    percentile, so that a few hot pixels do not decide. With `calm`, noise that would be seen in the channels is to be
-    taken off, and RGB of little contrast, as it is then, is stretched to `LEAST_CONTRAST`.
+
+def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
+    """Transpose an array to (*shape, C), with one channel if it has no axis of channels."""
+    channel = letters.find("S") if "S" in letters else letters.find("C")
+    order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
+    return array.transpose([*order, channel]) if channel >= 0 else array.transpose(order)[..., np.newaxis]
+
+
+def select_channels(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
+    """Select the channels (*shape, C) without alpha, and return whether they are RGB."""
+    values = channels_last(array, letters)
+    if "S" in letters and values.shape[-1] in (3, 4):
+        return values[..., :3], True
+    if "S" in letters and values.shape[-1] == 2:
+        return values[..., :1], False
+    return values, False
+
+
+def find_nonfinite(values: NDArray[Any]) -> BoolArray | None:
+    """Find the pixels (*shape,) that are NaN or infinite in a channel of (*shape, C); None without any."""
+    if values.dtype.kind != "f":
+        return None
+    bad: BoolArray = ~np.isfinite(values).all(axis=-1)
+    return bad if bad.any() else None
+
+
+def find_nonfinite_pixels(image: ArrayLike, axes: str = "auto") -> BoolArray | None:
+    """Find the pixels (*shape,) of an image that are NaN or infinite; None without any, or if all are."""
+    array = to_array("the image", image)
+    bad = find_nonfinite(channels_last(array, parse_axes(array, axes)))
+    return None if bad is None or bad.all() else bad
+
+
+def refuse_nonfinite(count: int) -> None:
+    """Raise an error if there are NaN or infinite pixels."""
+    if count:
+        raise InputError(f"the image has {count} pixels that are NaN or infinite; replace them by finite values")
+
+
+def fill_nonfinite(values: NDArray[Any], is_used: BoolArray) -> NDArray[Any]:
+    """Fill NaN and infinite pixels of (*shape, C) with the nearest finite ones; refuse them where pixels are used."""
+    from scipy import ndimage
+
+    bad = find_nonfinite(values)
+    if bad is None:
+        return values
+    refuse_nonfinite(int((bad & is_used).sum()))
+    if bad.all():
+        return np.zeros_like(values)
+    nearest = ndimage.distance_transform_edt(bad, return_distances=False, return_indices=True)
+    copy = values.copy()
+    copy[bad] = values[tuple(np.asarray(axis)[bad] for axis in nearest)]
+    return copy
+
+
+def fill_outside_mask(
+    image: ArrayLike, axes: str, find_used: Callable[[tuple[int, ...]], BoolArray | None]
+) -> NDArray[Any]:
+    """Fill the NaN and infinite pixels of an image that are not used.
+
+    `find_used` returns the pixels that are used (*shape,) for the shape of the space, or None for all.
     """
-    return estimate_denoised_range(parts, rgb)[0] if calm else _plain_span(parts, rgb)
+    array = to_array("the image", image)
+    letters = parse_axes(array, axes)
+    values = channels_last(array, letters)
+    if find_nonfinite(values) is None or (is_used := find_used(values.shape[:-1])) is None:
+        return array
+    copy = np.array(array)
+    channels_last(copy, letters)[:] = fill_nonfinite(values, is_used)
+    return copy
 
 
-def estimate_denoised_range(
-    parts: Sequence[NDArray[Any]], rgb: bool, progress: Progress = ignore_progress
-) -> tuple[IntensityRange, list[NDArray[Any]]]:
-    """The span of an image whose noise is taken off, if that would be seen, and its parts without it."""
-    span = _plain_span(parts, rgb)
-    span = _contrasting(span, parts) if rgb else span
-    noise = estimate_noise(parts)
-    width = np.where(span.high > span.low, span.high - span.low, np.inf)
-    if (noise / width).max() < LEAST_NOISE:
-        return span, list(parts)
-    noise = fill_zero_noise(noise, parts)
-    quiet: list[NDArray[Any]] = [denoise(part, noise, progress) for part in parts]
-    span = _contrasting(_plain_span(parts, rgb), quiet) if rgb else _plain_span(quiet, rgb)
-    return span._replace(noise=noise), quiet
+def estimate_range(samples: Sequence[NDArray[np.generic]], rgb: bool, reduce_noise: bool = False) -> IntensityRange:
+    """Estimate the intensity range of an image from samples (..., C).
 
-
-def _contrasting(span: IntensityRange, parts: Sequence[NDArray[np.generic]]) -> IntensityRange:
-    """A narrower span where RGB samples use less than `LEAST_CONTRAST` of it.
-
-    All samples are stretched by the same factor, each about its own middle: the hue stays about the same.
+    RGB of 8 bits has the range of its type, other RGB at least 0..1. Any other channel goes from its 0.1 to its 99.9
+    percentile. With `reduce_noise` the range holds the noise if it is visible, and RGB of low contrast is stretched.
     """
-    width = float(span.high[0] - span.low[0])
-    rows = np.concatenate([part.reshape(-1, 3)[:: 1 + part.size // SOME_SAMPLES] for part in parts])
-    bottom, top = np.percentile(rows.astype(np.float64), (0.1, 99.9), axis=0)
-    used = float((top - bottom).max()) / width
-    if used >= LEAST_CONTRAST or used == 0:
-        return span
-    middle, narrow = (bottom + top) / 2, width * used / LEAST_CONTRAST
-    place = np.clip((middle - span.low) / width, LEAST_CONTRAST / 2, 1 - LEAST_CONTRAST / 2)
-    return IntensityRange(middle - narrow * place, middle + narrow * (1 - place))
-
-
-def _plain_span(parts: Sequence[NDArray[np.generic]], rgb: bool) -> IntensityRange:
-    """As :func:`span_of`, of an image as it is."""
+    if reduce_noise:
+        return estimate_denoised_range(samples, rgb)[0]
     if rgb:
-        if all(part.dtype == np.uint8 for part in parts):
+        if all(sample.dtype == np.uint8 for sample in samples):
             return IntensityRange(np.zeros(1), np.full(1, 255.0))
-        low, high = min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+        low, high = min(float(s.min()) for s in samples), max(float(s.max()) for s in samples)
         return IntensityRange(np.array([min(low, 0.0)]), np.array([max(high, 1.0)]))
-    channels = parts[0].shape[-1]
+    channels = samples[0].shape[-1]
     ends = np.zeros((2, channels))
     for c in range(channels):
-        values = np.concatenate([part[..., c].ravel() for part in parts]).astype(np.float64)
-        low, high = np.percentile(values, (0.1, 99.9))
+        values = np.concatenate([sample[..., c].ravel() for sample in samples]).astype(np.float64)
+        low, high = np.percentile(values, PERCENTILES)
         ends[:, c] = (low, high) if high > low else (values.min(), values.max())
     return IntensityRange(*ends)
 
 
-def scale_rgb(rgb: NDArray[np.generic], span: IntensityRange | None = None) -> ChannelImage:
-    """Samples of any type and range from 0 to 1."""
-    if rgb.dtype == np.uint8:
+def estimate_denoised_range(
+    samples: Sequence[NDArray[Any]], rgb: bool, progress: Progress = ignore_progress
+) -> tuple[IntensityRange, list[NDArray[Any]]]:
+    """Estimate the range of an image whose noise is removed if it is visible, and return the denoised samples, too."""
+    plain = estimate_range(samples, rgb)
+    value_range = _stretch_contrast(plain, samples) if rgb else plain
+    noise = estimate_noise(samples)
+    width = np.where(value_range.high > value_range.low, value_range.high - value_range.low, np.inf)
+    if (noise / width).max() < MIN_NOISE:
+        return value_range, list(samples)
+    noise = fill_zero_noise(noise, samples)
+    denoised: list[NDArray[Any]] = [denoise(sample, noise, progress) for sample in samples]
+    value_range = _stretch_contrast(plain, denoised) if rgb else estimate_range(denoised, rgb)
+    return value_range._replace(noise=noise), denoised
+
+
+def _stretch_contrast(value_range: IntensityRange, samples: Sequence[NDArray[np.generic]]) -> IntensityRange:
+    """Narrow the range of RGB that uses little of it, by one factor about the middle of each sample: hues stay."""
+    width = float(value_range.high[0] - value_range.low[0])
+    rows = np.concatenate([s.reshape(-1, 3)[:: 1 + s.size // MAX_CONTRAST_VALUES] for s in samples])
+    bottom, top = np.percentile(rows.astype(np.float64), PERCENTILES, axis=0)
+    used = float((top - bottom).max()) / width
+    if used >= MIN_CONTRAST or used == 0:
+        return value_range
+    middle, narrow = (bottom + top) / 2, width * used / MIN_CONTRAST
+    position = np.clip((middle - value_range.low) / width, MIN_CONTRAST / 2, 1 - MIN_CONTRAST / 2)
+    return IntensityRange(middle - narrow * position, middle + narrow * (1 - position))
+
+
+def scale_rgb(rgb: NDArray[np.generic], value_range: IntensityRange | None = None) -> ChannelImage:
+    """Scale samples of any type and range to 0..1."""
+    if value_range is None and rgb.dtype == np.uint8:
         return rgb.astype(np.float32) / np.float32(255)
-    return _unit(rgb, span or estimate_range([rgb], True))
+    low, high, _ = value_range or estimate_range([rgb], True)
+    return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
 
 
-def _unit(rgb: NDArray[np.generic], span: IntensityRange) -> ChannelImage:
-    """Samples from 0 to 1, as a span says."""
-    return np.asarray(np.clip((rgb.astype(np.float64) - span.low) / (span.high - span.low), 0, 1), dtype=np.float32)
+def _linearize(samples: ChannelImage) -> ChannelImage:
+    """Convert sRGB samples to amounts of light, both 0..1."""
+    power = ((samples + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4)
+    return np.where(samples > 0.04045, power, samples / np.float32(12.92))
 
 
-def linearize_rgb(unit: ChannelImage) -> ChannelImage:
-    """Samples of sRGB, 0..1, as amounts of light, 0..1."""
-    return np.where(
-        unit > 0.04045, ((unit + np.float32(0.055)) / np.float32(1.055)) ** np.float32(2.4), unit / np.float32(12.92)
-    )
+LIGHT_OF_BYTES = _linearize((np.arange(256) / 255).astype(np.float32))
 
 
-# From linear sRGB to X, Y and Z, by row in units of those of white (D65, 2 degree observer).
-TO_XYZ = (
-    np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
-    / np.array([[0.95047], [1.0], [1.08883]])
-).astype(np.float32)
-CUBE_ROOTS = np.cbrt(np.arange(PLACES + 1) / PLACES).astype(np.float32)
-LIGHT_OF_BYTES = linearize_rgb((np.arange(256) / 255).astype(np.float32))
-# Pixels whose colours are converted at one time.
-SOME = 1 << 16
-
-
-def _lab(rgb: NDArray[np.generic], span: IntensityRange) -> ChannelImage:
-    """CIE Lab of sRGB samples of any type and range."""
+def _convert_to_lab(rgb: NDArray[np.generic], value_range: IntensityRange) -> ChannelImage:
+    """Convert sRGB samples of any type and range to CIE Lab, a few pixels at a time, which stay in the cache."""
     rows = rgb.reshape(-1, 3)
     out = np.empty(rows.shape, np.float32)
-    as_bytes = rgb.dtype == np.uint8 and span.low.tolist() == [0.0] and span.high.tolist() == [255.0]
-    for first in range(0, len(rows), SOME):
-        part = rows[first : first + SOME]
-        light = LIGHT_OF_BYTES[part] if as_bytes else linearize_rgb(_unit(part, span))
-        convert_to_lab(light, TO_XYZ, CUBE_ROOTS, out[first : first + SOME])
+    is_full = rgb.dtype == np.uint8 and value_range.low.tolist() == [0.0] and value_range.high.tolist() == [255.0]
+    for first in range(0, len(rows), LAB_PIXELS):
+        part = rows[first : first + LAB_PIXELS]
+        r, g, b = (LIGHT_OF_BYTES[part] if is_full else _linearize(scale_rgb(part, value_range))).T
+        x, y, z = (_compute_lightness(row[0] * r + row[1] * g + row[2] * b) for row in TO_XYZ)
+        lab = np.float32(116) * y - np.float32(16), np.float32(500) * (x - y), np.float32(200) * (y - z)
+        np.stack(lab, axis=-1, out=out[first : first + LAB_PIXELS])
     return out.reshape(rgb.shape)
 
 
-def scale_channels(array: NDArray[np.generic], span: IntensityRange) -> ChannelImage:
-    """Each channel from its span to 0..100."""
+def _compute_lightness(light: ChannelImage) -> ChannelImage:
+    """Compute the cube root of light in 0..1 by one step of Halley's method, or a line where there is little light."""
+    root = CUBE_ROOTS[np.minimum(light * np.float32(STEPS) + np.float32(0.5), np.float32(STEPS)).astype(np.int32)]
+    cube = root * root * root
+    with np.errstate(invalid="ignore"):  # 0 / 0
+        curve = root * ((cube + light + light) / (cube + cube + light))
+    return np.where(light <= KNEE, SLOPE * light + OFFSET, curve)
+
+
+def scale_channels(array: NDArray[np.generic], value_range: IntensityRange) -> ChannelImage:
+    """Scale each channel from its range to 0..100."""
     channels = np.empty(array.shape, np.float32)
-    for c, (low, high) in enumerate(zip(span.low, span.high, strict=True)):
+    for c, (low, high) in enumerate(zip(value_range.low, value_range.high, strict=True)):
         values = array[..., c].astype(np.float64)
         channels[..., c] = np.clip((values - low) / (high - low), 0, 1) * 100 if high > low else 0
     return channels
 
 
-T = TypeVar("T")
-
-
 def per_image(values: Any, count: int, name: str) -> list[Any]:
-    """What was given beside `count` images, one entry an image, None where there is none; `name` it."""
+    """Return a list with an entry for each of `count` images, None where there is none; `name` is for errors."""
     if values is None:
         return [None] * count
     if not isinstance(values, (list, tuple)) or len(values) != count:

@@ -1,7 +1,7 @@
-"""Dark ridges such as membranes, at several widths: how sharply the light bends across a line.
+"""Dark ridges such as membranes, by the curvature of the intensity across a line.
 
-Across a dark line the light falls and rises again, and along it stays the same: of the curvatures of the light blurred
-to the width of the line, the largest is high and the others are near 0. A step or a spot of another width has less.
+Of the curvatures of an image blurred to the width of a dark line, the largest is high and the others are near 0. A step,
+or a spot of another width, has less curvature.
 """
 
 from __future__ import annotations
@@ -12,68 +12,62 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.array_types import Float32Array, Float64Array
 from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_image
 
-# Widths of the blur, in pixels, at which membranes of 5 to 12 pixels show.
-MEMBRANES = (2.5, 3.5)
-# Of the light these percentiles are 0 and 1, so that a map depends on neither its unit nor a few odd pixels.
-DARK, BRIGHT = 1.0, 99.0
-# The share of the ridges that are as sure as can be, in per cent.
-SURE = 98.0
+# Widths of the blur in pixels, for membranes of 5 to 12 pixels.
+MEMBRANE_BLURS = (2.5, 3.5)
+# Percentiles of the intensity that become 0 and 1, and of the ridges that becomes 1.
+DARK, BRIGHT, CERTAIN = 1.0, 99.0, 98.0
 
 
 def make_ridge_map(image: ArrayLike, axes: str = "auto") -> Float32Array:
-    """How likely a dark ridge runs through each pixel, from 0 to 1: a map of boundaries from the image alone.
+    """Make a map (*shape,) from 0 to 1 of how likely a dark ridge runs through each pixel.
 
-    Parameters
-    ----------
-    image, axes : as for :func:`napari_gsw.core.image.normalized_image.normalize_image`; of colours the lightness, of channels the first.
-
-    Returns
-    -------
-    (\\*shape,) float32.
+    The image is taken as by :func:`napari_gsw.core.image.normalized_image.normalize_image`: the lightness of colours, or
+    the first channel.
 
     Examples
     --------
     >>> image = np.full((40, 40), 200.0)
     >>> image[:, 18:23] = 50
-    >>> ridges = ridge_map(image)
+    >>> ridges = make_ridge_map(image)
     >>> bool(ridges[20, 20] > 0.9), bool(ridges[20, 5] < 0.1)
     (True, True)
     """
-    height = compute_ridges(scale_intensity(normalize_image(image, axes)))
-    positive = height[height > 0]
-    most = float(np.percentile(positive, SURE)) if len(positive) else 1.0
-    return np.clip(height / most, 0, 1).astype(np.float32)
+    ridges = compute_ridges(scale_intensity(normalize_image(image, axes)))
+    positive = ridges[ridges > 0]
+    highest = float(np.percentile(positive, CERTAIN)) if len(positive) else 1.0
+    return np.clip(ridges / highest, 0, 1).astype(np.float32)
 
 
-def scale_intensity(pixels: NormalizedImage) -> Float64Array:
-    """(\\*shape,) the light of a picture, about 0 to 1."""
-    light = pixels.channels[..., 0].astype(np.float64)
-    low, high = np.percentile(light, [DARK, BRIGHT])
-    return np.asarray((light - low) / (high - low if high > low else 1.0))
+def scale_intensity(image: NormalizedImage) -> Float64Array:
+    """Scale the intensity (*shape,) of an image to about 0..1."""
+    intensity = image.channels[..., 0].astype(np.float64)
+    low, high = np.percentile(intensity, [DARK, BRIGHT])
+    return np.asarray((intensity - low) / (high - low if high > low else 1.0))
 
 
-def compute_ridges(light: Float64Array) -> Float64Array:
-    """(\\*shape,) the largest curvature of the light at the widths of membranes; 0 where it bends the other way."""
-    return np.asarray(np.maximum(np.max([compute_curvatures(light, width)[0] for width in MEMBRANES], axis=0), 0))
+def compute_ridges(intensity: Float64Array) -> Float64Array:
+    """Compute the largest curvature (*shape,) at the widths of membranes; 0 where it is negative."""
+    largest = [compute_curvatures(intensity, width)[0] for width in MEMBRANE_BLURS]
+    return np.asarray(np.maximum(np.max(largest, axis=0), 0))
 
 
-def compute_curvatures(light: Float64Array, width: float) -> tuple[Float64Array, Float64Array]:
-    """(\\*shape,) the largest and the smallest second derivative in any direction, of the light blurred to a width.
+def compute_curvatures(intensity: Float64Array, width: float) -> tuple[Float64Array, Float64Array]:
+    """Compute the largest and the smallest second derivative (*shape,) of the intensity blurred by a width.
 
-    Both are multiplied by the square of the width, so that they can be compared from width to width.
+    They are multiplied by the square of the width, so that they can be compared from width to width.
     """
     from scipy import ndimage
 
-    axes = range(light.ndim)
+    axes = range(intensity.ndim)
 
-    def bend(a: int, b: int) -> Float64Array:
+    def derive(a: int, b: int) -> Float64Array:
         order = [int(axis == a) + int(axis == b) for axis in axes]
-        return width**2 * np.asarray(ndimage.gaussian_filter(light, width, order, mode="nearest"))
+        return width**2 * np.asarray(ndimage.gaussian_filter(intensity, width, order, mode="nearest"))
 
-    if light.ndim == 2:
-        xx, yy, xy = bend(1, 1), bend(0, 0), bend(0, 1)
-        middle, reach = (xx + yy) / 2, np.hypot((xx - yy) / 2, xy)
-        return middle + reach, middle - reach
-    matrix = np.stack([np.stack([bend(min(a, b), max(a, b)) for b in axes], axis=-1) for a in axes], axis=-1)
-    values: Float64Array = np.linalg.eigvalsh(matrix).astype(np.float64)
+    if intensity.ndim == 2:
+        xx, yy, xy = derive(1, 1), derive(0, 0), derive(0, 1)
+        middle, radius = (xx + yy) / 2, np.hypot((xx - yy) / 2, xy)
+        return middle + radius, middle - radius
+    hessian = np.stack([np.stack([derive(min(a, b), max(a, b)) for b in axes], axis=-1) for a in axes], axis=-1)
+    values: Float64Array = np.linalg.eigvalsh(hessian).astype(np.float64)
     return values[..., -1], values[..., 0]

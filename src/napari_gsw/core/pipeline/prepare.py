@@ -170,7 +170,10 @@ def prepare(
         pixels = make_signal_image(source, axes, chosen.calm, spacing)
     else:
         pixels = normalize_image(
-            source, axes, calm=chosen.calm, progress=lambda done, total: report(Stage("noise", done, total), None)
+            source,
+            axes,
+            reduce_noise=chosen.calm,
+            progress=lambda done, total: report(Stage("noise", done, total), None),
         )
         pixels = replace(pixels, spacing=spacing)
     input_maps = open_input_maps(maps, pixels.shape, chosen)

@@ -177,7 +177,7 @@ def sum_over_faces(
 
     Parameters
     ----------
-    values, sites : (\\*shape,)
+    values, sites : (*shape,)
         Sites 1..n, 0 where there is none.
     edges : (m, 2)
         Sites 0..n-1 that touch, the smaller one first, sorted. Faces of other sites do not count.

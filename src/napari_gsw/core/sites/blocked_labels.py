@@ -79,14 +79,17 @@ class BlockedLabels:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the image."""
         return self.grid.shape
 
     @property
     def ndim(self) -> int:
+        """Number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """Number of pixels."""
         return int(np.prod(self.shape))
 
     @property
@@ -168,7 +171,7 @@ def count_site_values(
 
     Parameters
     ----------
-    sites : (\\*shape,) of n sites
+    sites : (*shape,) of n sites
     read_values : callable
         Reads the whole numbers >= 0 of a part of the image.
 

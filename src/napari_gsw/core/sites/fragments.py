@@ -45,7 +45,7 @@ def find_fragments(probability: Float32Array, centre: Float32Array) -> Int32Arra
 
 
 def make_object_sites(fragments: Int32Array, mask: BoolArray | None) -> Sites:
-    """Number the fragments and the blocks of background (h, w) as sites 1..n; 0 outside the mask."""
+    """Make sites of the fragments and the blocks of background (h, w): 1..n, 0 outside the mask."""
     rows, columns = np.indices(fragments.shape) // BLOCK
     blocks = rows * (columns.max() + 1) + columns + 1
     return label_connected(np.where(fragments > 0, fragments, int(fragments.max()) + blocks), mask)

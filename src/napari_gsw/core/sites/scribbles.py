@@ -19,7 +19,7 @@ class Scribble:
 
     Attributes
     ----------
-    site_image : (\\*shape,) int32
+    site_image : (*shape,) int32
         Sites at that time.
     sites, numbers : (s,) int64
         Labelled sites, from 0, and the label of each; 0 erases.
@@ -93,11 +93,11 @@ def find_scribbled_sites(
 
     Parameters
     ----------
-    sites : (\\*shape,)
+    sites : (*shape,)
         1..n, 0 where there is no site.
     pixels : (p,)
         Painted pixels, as indices of the flat image.
-    labels : (\\*shape,)
+    labels : (*shape,)
         Labels after the scribble.
     path : (q, ndim), optional
         Where the centre of the brush went, in pixels.
@@ -199,9 +199,9 @@ def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> 
 
     Parameters
     ----------
-    sites, scribbles : (\\*shape,)
+    sites, scribbles : (*shape,)
         Sites 1..n and painted labels; 0 where there are none.
-    channels : (\\*shape, C)
+    channels : (*shape, C)
 
     Returns
     -------
@@ -236,7 +236,7 @@ def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> 
 
 
 def find_mixed_sites(sites: Sites, scribbles: LabelImage) -> Int64Array:
-    """Find the numbers of the sites (\\*shape,) that have scribbles of several labels (\\*shape,).
+    """Find the numbers of the sites (*shape,) that have scribbles of several labels (*shape,).
 
     >>> find_mixed_sites(np.array([1, 1, 2, 2]), np.array([3, 5, 5, 5])).tolist()
     [1]

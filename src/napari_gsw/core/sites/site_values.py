@@ -16,7 +16,7 @@ from napari_gsw.core.sites.blocked_labels import SiteImage, count_site_values
 
 
 def mean_per_site(values: NDArray[np.generic], sites: Sites) -> Float64Array:
-    """Compute the mean (n, C) of each channel of `values` (\\*shape, C) over each site."""
+    """Compute the mean (n, C) of each channel of `values` (*shape, C) over each site."""
     flat = values if values.dtype == np.float32 else np.asarray(values, dtype=np.float64)
     rows = np.ascontiguousarray(flat).reshape(sites.size, -1)
     return mean_and_count_per_site(rows, np.ascontiguousarray(sites, dtype=np.int32).ravel(), int(sites.max()))[0]
@@ -50,7 +50,7 @@ def find_site_labels(sites: SiteImage, n: int, image: ArrayLike, name: str) -> I
 
     Parameters
     ----------
-    sites, image : (\\*shape,)
+    sites, image : (*shape,)
         The image, in memory or lazy, holds whole numbers >= 0.
     name : str
         Name of the image for errors.

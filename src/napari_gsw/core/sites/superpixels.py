@@ -45,12 +45,12 @@ def make_superpixels(image: NormalizedImage, settings: Settings, mask: ArrayLike
     image : NormalizedImage
     settings : Settings
         ``superpixels``, ``site_size``, ``site_count``, ``compactness``, ``refocus`` and ``smoothing`` are read.
-    mask : (\\*shape,) array, optional
+    mask : (*shape,) array, optional
         Non-zero where superpixels are wanted.
 
     Returns
     -------
-    (\\*shape,) int32
+    (*shape,) int32
         Superpixels 1..n in the order of their first pixel, each connected through pixel faces; 0 outside the mask.
     """
     inside = check_mask(mask, image.shape)
@@ -90,9 +90,9 @@ def label_connected(labels: NDArray[np.generic], inside: BoolArray | None) -> Si
 
     Parameters
     ----------
-    labels : (\\*shape,)
+    labels : (*shape,)
         Of any type of whole numbers.
-    inside : (\\*shape,) bool or None
+    inside : (*shape,) bool or None
         Where labels count.
     """
     if inside is not None:
@@ -111,7 +111,7 @@ def _fill_and_label(groups: NDArray[np.generic], inside: BoolArray | None) -> Si
 
 
 def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray | None:
-    """Return where a mask is not 0 (\\*shape,), or None if that is everywhere."""
+    """Return where a mask is not 0 (*shape,), or None if that is everywhere."""
     if mask is None:
         return None
     inside = to_array("the mask", mask) != 0
@@ -401,7 +401,7 @@ def _make_watershed(
 
 
 def find_basins(height: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing = None) -> Sites:
-    """Find watersheds of a height map (\\*shape,), such as a map of boundaries.
+    """Find watersheds of a height map (*shape,), such as a map of boundaries.
 
     Each begins at the lowest pixel of a cell of :func:`divide_into_cells`, of several at the one nearest to the middle:
     a seed on a ridge would take something of both sides.

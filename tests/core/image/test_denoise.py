@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from napari_gsw.core.image.denoise import denoise, denoise_total_variation, estimate_noise
+from napari_gsw.core.image import denoise as module
+from napari_gsw.core.image.denoise import denoise, estimate_noise, minimize_total_variation
 from napari_gsw.core.image.normalized_image import estimate_range, normalize_image
 from napari_gsw.sample_data import astronaut
 
@@ -19,7 +20,7 @@ def step(noise, shape=(60, 80), seed=0):
 
 @pytest.mark.parametrize("noise", [1.0, 5.0, 40.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint16, np.int16])
-def test_white_noise_is_measured(noise, dtype):
+def test_estimate_of_white_noise(noise, dtype):
     assert estimate_noise([step(noise, (150, 150))[..., None].astype(dtype)])[0] == pytest.approx(
         noise, rel=0.1, abs=0.1
     )
@@ -30,7 +31,7 @@ def test_each_channel_has_its_own_noise():
     assert estimate_noise([image]) == pytest.approx([2.0, 20.0], rel=0.1)
 
 
-def test_texture_ramps_and_photographs_are_not_noise():
+def test_texture_and_ramps_are_not_noise():
     rng = np.random.default_rng(0)
     texture = 300 * ndimage.gaussian_filter(rng.normal(size=(100, 100)), 2.0)
     assert estimate_noise([texture[..., None]])[0] < 0.1 * texture.std()
@@ -38,7 +39,7 @@ def test_texture_ramps_and_photographs_are_not_noise():
     assert estimate_noise([np.zeros((1, 1, 1))])[0] == estimate_noise([np.zeros((5, 5, 1))])[0] == 0
 
 
-def test_planes_of_a_volume_may_be_far_apart():
+def test_slices_of_a_volume_may_be_far_apart():
     volume = step(10.0, (8, 60, 60)) + 500 * (np.arange(8) % 2)[:, None, None]
     assert estimate_noise([volume[..., None]])[0] == pytest.approx(10.0, rel=0.1)
 
@@ -52,7 +53,7 @@ def test_noise_goes_and_edges_stay():
     assert calm[:, :35].mean() == pytest.approx(image[:, :35].mean(), abs=5)
 
 
-def test_a_volume_is_calmed_in_all_axes():
+def test_a_volume_is_denoised_along_all_axes():
     volume = step(25.0, (6, 20, 24))[..., None]
     assert denoise(volume, np.array([25.0])).shape == volume.shape
     assert denoise(volume, np.array([25.0]))[:, :, :10].std() < 0.15 * 25
@@ -64,34 +65,30 @@ def energy(image, values, weight):
     return float(((image - values) ** 2).sum() / 2 + weight * length.sum())
 
 
-def test_the_loop_finds_what_has_the_least_energy():
+def test_the_energy_is_minimal():
     from skimage.restoration import denoise_tv_chambolle
 
     values = step(25.0, (30, 40))[..., None].astype(np.float32) / 25
     ours = np.moveaxis(
-        denoise_total_variation(np.ascontiguousarray(np.moveaxis(values, -1, 0))[:, np.newaxis], 0.5, 200), 0, -1
+        minimize_total_variation(np.ascontiguousarray(np.moveaxis(values, -1, 0))[:, np.newaxis], 0.5, 200), 0, -1
     )[0]
     theirs = denoise_tv_chambolle(values.astype(float), weight=0.5, max_num_iter=5000, eps=1e-9, channel_axis=-1)
     assert energy(ours, values, 0.5) <= 1.002 * energy(theirs, values, 0.5)
 
 
 @pytest.mark.parametrize("shape", [(1100, 30, 1), (3, 700, 20, 2)])
-def test_rows_that_are_calmed_apart_are_as_if_all_were_one(shape, monkeypatch):
-    from napari_gsw.core.image import denoise
-
+def test_slabs_do_not_change_the_result(shape, monkeypatch):
     values = np.random.default_rng(0).normal(size=shape) * 25 + 100 * (np.arange(shape[-2]) > 9)[:, None]
     apart = denoise(values, np.full(shape[-1], 25.0))
-    monkeypatch.setattr(denoise, "SLAB", 10_000)
+    monkeypatch.setattr(module, "SLAB", 10_000)
     assert np.array_equal(apart, denoise(values, np.full(shape[-1], 25.0)))
-    monkeypatch.setattr(denoise, "SLAB", 64)
-    monkeypatch.setattr(denoise, "REACH", 2)  # too few rows beyond
+    monkeypatch.setattr(module, "SLAB", 64)
+    monkeypatch.setattr(module, "HALO", 2)  # too few rows beyond
     assert not np.array_equal(apart, denoise(values, np.full(shape[-1], 25.0)))
 
 
-def test_a_large_image_says_how_far_it_is_and_stops_when_nobody_wants_it(monkeypatch):
-    from napari_gsw.core.image import denoise
-
-    monkeypatch.setattr(denoise, "SLAB", 16)
+def test_a_large_image_reports_progress_and_can_be_stopped(monkeypatch):
+    monkeypatch.setattr(module, "SLAB", 16)
     said = []
     denoise(step(25.0)[..., None], np.array([25.0]), lambda done, total: said.append((done, total)))
     assert said == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -103,23 +100,23 @@ def test_a_large_image_says_how_far_it_is_and_stops_when_nobody_wants_it(monkeyp
         denoise(step(25.0)[..., None], np.array([25.0]), stop)
 
 
-def test_a_photograph_stays_as_it_is_bit_for_bit():
+def test_a_photograph_without_noise_stays_as_it_is():
     image = astronaut()[0][:200, :200]
-    assert np.array_equal(normalize_image(image, calm=True).channels, normalize_image(image).channels)
+    assert np.array_equal(normalize_image(image, reduce_noise=True).channels, normalize_image(image).channels)
 
 
 def test_pale_colours_are_stretched_and_keep_their_hue():
     pale = np.full((20, 20, 3), (200, 60, 60), np.uint8)
     pale[:, 10:] += 4
-    plain, calm = normalize_image(pale).channels, normalize_image(pale, calm=True).channels
+    plain, calm = normalize_image(pale).channels, normalize_image(pale, reduce_noise=True).channels
     contrast = [np.linalg.norm(p[0, 15] - p[0, 5]) for p in (plain, calm)]
     assert contrast[1] > 5 * contrast[0]
     assert np.abs(calm.mean(axis=(0, 1)) - plain.mean(axis=(0, 1))).max() < 3
-    span = estimate_range([np.full((5, 5, 3), 7, np.uint8)], True, calm=True)
+    span = estimate_range([np.full((5, 5, 3), 7, np.uint8)], True, reduce_noise=True)
     assert (span.low[0], span.high[0]) == (0, 255)  # what is constant has nothing to be stretched
 
 
-def test_one_pixel_that_is_far_larger_than_all_others_overflows_nothing():
+def test_one_huge_pixel_does_not_overflow():
     values = np.full((7, 5, 1), 1e-31)
     values[3, 2] = 1e9
     calm = denoise(values, np.array([1e-32]))
@@ -127,9 +124,9 @@ def test_one_pixel_that_is_far_larger_than_all_others_overflows_nothing():
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-40, 1e39, 1e97])
-def test_values_that_only_float64_holds_are_calmed_as_any(unit):
+def test_values_that_need_float64(unit):
     ordinary = step(10.0)[..., None]
     calm = denoise(ordinary * unit, np.array([10.0 * unit]))
     np.testing.assert_allclose(calm / unit, denoise(ordinary, np.array([10.0])), rtol=1e-5)
-    small, large = (normalize_image(ordinary[..., 0] * factor, calm=True).channels for factor in (1.0, unit))
+    small, large = (normalize_image(ordinary[..., 0] * factor, reduce_noise=True).channels for factor in (1.0, unit))
     np.testing.assert_allclose(small, large, atol=1e-3)
