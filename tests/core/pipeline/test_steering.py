@@ -90,7 +90,7 @@ def test_a_run_without_corrections_is_as_long_as_it_was_asked_for(problem):
     assert live.summary.counted == 5
     assert not live.summary.is_estimated
     assert len(live.summary.draws) == 5  # what a short segmentation returns does not change
-    assert np.array_equal(live.partition("consensus"), live.summary.consensus("vi").labels)
+    assert np.array_equal(live.shown("consensus"), live.named(live.summary.consensus("vi").labels))
 
 
 def test_a_burn_in_that_changes_during_a_run_counts(problem):

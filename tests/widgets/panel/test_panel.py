@@ -803,9 +803,7 @@ def test_consensus_range_and_detail(panel, qtbot):
         click(qtbot, button)
         show = button.property("show")
         wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)
-        assert same_partition(
-            panel.viewer.layers["m [GSW]"].data, interactive.problem.paint(interactive.partition(show))
-        )
+        assert same_partition(panel.viewer.layers["m [GSW]"].data, interactive.problem.paint(interactive.shown(show)))
     for value in (0, 50, 100):
         panel.display.detail.setValue(value)
         wanted = interactive.problem.paint(interactive.summary.labels_at_detail(value / 100))

@@ -60,23 +60,17 @@ class Action:
 class Correction:
     """Change of some sites that can be undone and redone.
 
-    Attributes
-    ----------
-    sites : (s,) sites.
-    before, after : (s,) their labels; 0 in `after` frees a site.
-    locked_before, locked_after : (s,) whether they were locked.
-    at_rest : (n,) labels of all sites before, if the run was at rest and has only settled since; or None.
-    pixels, paint : changes of fixed and of painted pixels, or None.
+    Labels and locks are those of its sites (s,).
     """
 
     sites: NDArray[np.int64]
     before: Int64Array
-    after: Int64Array
+    after: Int64Array  # 0 frees a site
     locked_before: BoolArray
     locked_after: BoolArray
-    at_rest: Int64Array | None = None
-    pixels: LabelChange | None = None
-    paint: LabelChange | None = None
+    at_rest: Int64Array | None = None  # (n,) labels before, if the run was at rest and has only settled since
+    pixels: LabelChange | None = None  # of fixed pixels
+    paint: LabelChange | None = None  # of painted pixels
 
     def split_sites(self, parents: Int64Array) -> Correction:
         """Return the same correction of split sites; `parents` (n,) has the site of each piece."""
@@ -98,20 +92,13 @@ class Correction:
 
 @dataclass
 class ActionLog:
-    """All that was done to a run.
+    """All that was done to a run."""
 
-    Attributes
-    ----------
-    actions : recorded calls, to be replayed.
-    steps : what they did, for the provenance: runs, settings, splits and corrections.
-    done, undone : corrections that can be undone and redone, the newest last.
-    site_parents : by the number of sites before a split (as text), (n,) the site then of each site now.
-    """
-
-    actions: list[Action] = field(default_factory=list)
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    done: list[Correction] = field(default_factory=list)
-    undone: list[Correction] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)  # to be replayed
+    steps: list[dict[str, Any]] = field(default_factory=list)  # runs, settings, splits, corrections; for the provenance
+    done: list[Correction] = field(default_factory=list)  # can be undone, the newest last
+    undone: list[Correction] = field(default_factory=list)  # can be redone
+    # By the number of sites before a split (as text), (n,) the site then of each site now.
     site_parents: dict[str, Int64Array] = field(default_factory=dict)
 
     def copy(self) -> ActionLog:

@@ -119,14 +119,6 @@ def apply_change(fixed: FixedPixels | None, change: LabelChange, shown: LabelIma
     return FixedPixels(labels, names, find_fixed_sites(labels, site_image, problem.n), change.unfinished_after)
 
 
-class Clamps(NamedTuple):
-    """(s,) sites that an edit means, the label of each from now on (0 frees it), and whether it is locked."""
-
-    sites: Int64Array
-    labels: Int64Array
-    locked: BoolArray
-
-
 def clamps_of_edit(
     edit: Edit,
     before: FixedPixels | None,
@@ -134,8 +126,8 @@ def clamps_of_edit(
     problem: Problem,
     labels: Int64Array,
     pixels: Float64Array,
-) -> Clamps:
-    """Return what an edit means for the clusters of the sites that it touches.
+) -> tuple[Int64Array, Int64Array, BoolArray]:
+    """Return (s,) sites that an edit means, their labels from now on (0 frees a site), and whether they are locked.
 
     Parameters
     ----------
@@ -154,7 +146,7 @@ def clamps_of_edit(
     target = np.where(fate > 0, wanted, np.where(fate < 0, background, 0))
     was_fixed = np.zeros(len(sites), bool) if before is None else before.sites[sites] != 0
     is_meant = (fate != 0) | was_fixed
-    return Clamps(sites[is_meant], target[is_meant], fate[is_meant] != 0)
+    return sites[is_meant], target[is_meant], fate[is_meant] != 0
 
 
 def _foreground_clusters(sites: Int64Array, owner: Int64Array, labels: Int64Array, pixels: Float64Array) -> Int64Array:
@@ -190,21 +182,14 @@ def _region_clusters(
     return result
 
 
-class SiteSplit(NamedTuple):
-    """Problem of the pieces of split sites, without a field, and (n,) the site that each piece was part of."""
-
-    problem: Problem
-    parents: Int64Array
-
-
-def map_split_sites(before: Problem, after: Problem) -> SiteSplit:
-    """Match two problems of the same image, where each site of the second lies in one site of the first."""
+def map_split_sites(before: Problem, after: Problem) -> tuple[Problem, Int64Array]:
+    """Return the problem of split sites, without a field, and (n,) the site that each piece was part of."""
     pieces, sites = after.site_image.reshape(-1), before.site_image.reshape(-1)
     parents = np.zeros(after.n, np.int64)
     parents[pieces[pieces > 0] - 1] = sites[pieces > 0] - 1
     if after.map_field is not None:
         after = replace(after, map_field=refine_field(after.map_field, before.map_field, parents))
-    return SiteSplit(after, parents)
+    return after, parents
 
 
 def split_chain_sites(chain: Chain, problem: Problem, parents: Int64Array, settings: Settings) -> Chain:

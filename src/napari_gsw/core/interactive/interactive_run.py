@@ -29,7 +29,7 @@ from napari_gsw.core.interactive.corrections import (
 )
 from napari_gsw.core.interactive.history import History
 from napari_gsw.core.interactive.numbering import match_labels, match_painted_labels, propose_labels
-from napari_gsw.core.interactive.saved_session import InteractiveState
+from napari_gsw.core.interactive.saved_session import STATE_NAMES, InteractiveState
 from napari_gsw.core.model.external_field import add_anchors
 from napari_gsw.core.model.priors import Exactly
 from napari_gsw.core.model.problem import Problem
@@ -37,7 +37,6 @@ from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, SamplingRun, make_ensemble
 from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.posterior.consensus import Loss
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
 from napari_gsw.core.posterior.summary import number_clusters
@@ -67,20 +66,9 @@ MIN_RUN, MAX_SETTLING = 2 * MIN_SWEEPS, 400
 SCRIBBLE_SETTINGS = ("steering", "only_painted")
 # Settings that change how the chains move, or what is made of their samples, but not the posterior.
 MOVE_SETTINGS = (
-    "sampler",
-    "lam",
-    "tau",
-    "distance",
-    "bond",
-    "bond_low",
-    "bond_cap",
-    "regroups",
-    "splits",
-    "full_scans",
-    "sweeps",
-    "stop",
-    "burn_in",
-)
+    "sampler", "lam", "tau", "distance", "bond", "bond_low", "bond_cap", "regroups", "splits", "full_scans", "sweeps",
+    "stop", "burn_in",
+)  # fmt: skip
 LIVE_SETTINGS = frozenset(
     (*MOVE_SETTINGS, *SCRIBBLE_SETTINGS, "consensus", "polish", "view", "neck", "min_region", "merge", "join")
 )
@@ -88,38 +76,22 @@ NO_SITES: Int64Array = np.zeros(0, np.int64)
 
 
 class InteractiveRun(SamplingRun):
-    r"""A sampling run with labels on the screen, locks, scribbles, edits and a log.
+    """A sampling run with labels on the screen, locks, scribbles, edits and a log."""
 
-    Attributes
-    ----------
-    numbers : (n,) positive label of each site on the screen, for the current sample.
-    anchor : (n,) reference labels: those at the last sweep that no advance passes over, or at the last correction.
-    locks : (n,) sites that keep their label.
-    painted : (n,) sites that the user has given a label.
-    strokes : (\*shape,) int32 scribbles pixel by pixel, 0 for none; None if there are none.
-    names : (\*shape,) labels on the screen before the last edit of objects, or None.
-    steering : what scribbles say about other sites.
-    closed_at_start : whether the painted labels are the only ones, where the settings leave it open, or None.
-    since, length : sweep at which the present posterior began, and sweeps that its burn-in is a fraction of.
-    paused_target : target of a run that is paused, else 0.
-    history : earlier labels.
-    rebuild_problem : makes the problem again for given sites, split between scribbles; None if sites cannot be split.
-    """
-
-    numbers: Int64Array
-    anchor: Int64Array
-    locks: BoolArray
-    painted: BoolArray
-    strokes: LabelImage | None
-    names: LabelImage | None
-    closed_at_start: bool | None
-    since: int
-    length: int
+    numbers: Int64Array  # (n,) positive label of each site on the screen, for the current sample
+    anchor: Int64Array  # (n,) reference labels: those after the last correction or renewal
+    locks: BoolArray  # (n,) sites that keep their label
+    painted: BoolArray  # (n,) sites that the user has given a label
+    strokes: LabelImage | None  # int32 scribbles pixel by pixel, 0 for none
+    names: LabelImage | None  # labels on the screen before the last edit of objects
+    closed_at_start: bool | None  # whether painted labels are the only ones, where the settings leave it open
+    since: int  # sweep at which the present posterior began
+    length: int  # sweeps that its burn-in is a fraction of
     history: History
     log: ActionLog
     initial: InitialState
     steering: ScribbleField
-    rebuild_problem: RebuildProblem | None = None
+    rebuild_problem: RebuildProblem | None = None  # None if sites cannot be split
     is_acting = False  # an action is under way
 
     def __init__(
@@ -193,33 +165,16 @@ class InteractiveRun(SamplingRun):
         )
 
     def _set_state(self, state: InteractiveState, steering: ScribbleField) -> None:
-        self.set_labels(state.numbers)
+        for name, value in vars(state.copy()).items():
+            if name != "closed":
+                setattr(self, name, value)
         self.anchor = state.numbers if state.anchor is None else state.anchor
-        for name in ("locks", "edits", "names", "closed_at_start", "since", "length", "initial"):
-            setattr(self, name, getattr(state, name))
-        self.painted = state.painted.copy()
-        self.strokes = None if state.strokes is None else np.array(state.strokes)
-        self.history, self.log, self.steering = state.history.copy(), state.log.copy(), steering
-        self.pixels = count_site_pixels(self.problem)
+        self.steering, self.pixels = steering, count_site_pixels(self.problem)
 
     def state(self) -> InteractiveState:
         """Return everything but the chains, as it is now."""
-        return InteractiveState(
-            numbers=self.numbers,
-            locks=self.locks,
-            painted=self.painted.copy(),
-            strokes=None if self.strokes is None else self.strokes.copy(),
-            edits=self.edits,
-            names=self.names,
-            closed=self.steering.closed,
-            closed_at_start=self.closed_at_start,
-            since=self.since,
-            length=self.length,
-            history=self.history.copy(),
-            log=self.log.copy(),
-            initial=self.initial,
-            anchor=self.anchor,
-        )
+        values = {name: getattr(self, name) for name in STATE_NAMES if name != "closed"}
+        return InteractiveState(closed=self.steering.closed, **values).copy()
 
     # ---- labels
 
@@ -247,27 +202,18 @@ class InteractiveRun(SamplingRun):
         """(n,) labels of another partition: what overlaps most with the screen keeps its label."""
         return match_labels(clusters, self.numbers, self._weights())
 
-    def partition(self, show: DisplayedState) -> NDArray[np.int32]:
-        """(n,) clusters of a state; of the best sample where no consensus is known yet."""
+    def shown(self, show: DisplayedState) -> Int64Array:
+        """(n,) labels of a state; of the best sample where no consensus is known yet."""
         summary = self.summary
         if show == "current":
-            return summary.snapshot.labels
-        if show == "best" or not len(summary.draws):
-            return summary.snapshot.best.labels
-        return summary.consensus(self.loss).labels if show == "consensus" else summary.credible_bounds[show]
-
-    @property
-    def loss(self) -> Loss:
-        """Loss of the consensus: that of the settings, or the variation of information."""
-        return "binder" if self.settings.consensus == "binder" else "vi"
-
-    def shown(self, show: DisplayedState) -> Int64Array:
-        """(n,) labels of a state."""
-        if show == "current":
             return self.numbers
-        if show == "consensus" and self.problem.closed and len(self.summary.draws):
-            return self.summary.numbers  # the most probable label of each site, as it is exported
-        return self.named(self.partition(show))
+        if show == "best" or not len(summary.draws):
+            return self.named(summary.snapshot.best.labels)
+        if show != "consensus":
+            return self.named(summary.credible_bounds[show])
+        if self.problem.closed:
+            return summary.numbers  # the most probable label of each site, as it is exported
+        return self.named(summary.consensus("binder" if self.settings.consensus == "binder" else "vi").labels)
 
     @property
     def keeps_displayed_labels(self) -> bool:
@@ -596,55 +542,41 @@ class InteractiveRun(SamplingRun):
             length = min(length, MAX_SETTLING)
         # From their present state they settle soon, and a run that is stopped early should have counted some sweeps.
         burn_in = self.sweep + int(self.settings.burn_in * min(length, MAX_SETTLING))
-        closed = self.steering.closed
+        freed, closed, problem = sites[after == 0], self.steering.closed, self.problem
+        chains: list[Chain] = []
+        all_labels: list[Int64Array] = []
         try:
-            problem, corrected = self._corrected_chains(sites, after, locks, why, edits, burn_in)
+            for c, chain in enumerate(self.ensemble.chains):
+                # The weight of locks makes matching give a lock's label to its cluster in every chain.
+                labels = self.numbers.copy() if c == 0 else self.named(chain.labels)
+                before = labels.copy()
+                labels[sites[after > 0]] = after[after > 0]
+                seeds = np.where(locks, labels, -1).astype(np.int32)
+                if c == 0:  # locks have the same labels in all chains
+                    scribbles = scribble_labels(locks, labels, edits)
+                    if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
+                        self.steering.closed = is_closed(self.settings, scribbles, problem.map_field)
+                    problem = self.steering.apply_to_problem(scribbles)
+                labels = match_painted_labels(problem, labels, seeds)
+                if why in ("paint", "redo", "steering"):
+                    labels = propose_labels(problem, labels, seeds, before)
+                chain = restart_from(chain, labels, seeds, burn_in, problem)
+                if freed.size:
+                    chain = restart_from(chain, resample_sites(chain, freed), seeds, burn_in)
+                chains.append(chain)
+                all_labels.append(labels)
         except InputError:
             self.steering.closed = closed
             raise
-        self.problem = problem
-        self.ensemble.chains = [chain for chain, _ in corrected]
+        self.problem, self.ensemble.chains = problem, chains
         self.ensemble.refresh()
         self.locks, self.edits = locks, edits
         self.painted[sites] = after > 0
-        self.set_labels(match_labels(self.ensemble.snapshots[0].labels, corrected[0][1], self._weights()))
+        self.set_labels(match_labels(self.ensemble.snapshots[0].labels, all_labels[0], self._weights()))
         self.log.steps.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
         self.since, self.length = self.sweep, length
         self._count_enough()
         self.history.keep(self.sweep, self.numbers)
-
-    def _corrected_chains(
-        self,
-        sites: NDArray[np.int64],
-        after: Int64Array,
-        locks: BoolArray,
-        why: str,
-        edits: FixedPixels | None,
-        burn_in: int,
-    ) -> tuple[Problem, list[tuple[Chain, Int64Array]]]:
-        """Return the problem under the field of what is locked (n,), and each chain with its labels."""
-        freed = sites[after == 0]
-        corrected: list[tuple[Chain, Int64Array]] = []
-        problem = self.problem
-        for c, chain in enumerate(self.ensemble.chains):
-            # The weight of locks makes matching give a lock's label to its cluster in every chain.
-            labels = self.numbers.copy() if c == 0 else match_labels(chain.labels, self.numbers, self._weights())
-            before = labels.copy()
-            labels[sites[after > 0]] = after[after > 0]
-            seeds = np.where(locks, labels, -1).astype(np.int32)
-            if c == 0:  # locks have the same labels in all chains
-                scribbles = scribble_labels(locks, labels, edits)
-                if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
-                    self.steering.closed = is_closed(self.settings, scribbles, problem.map_field)
-                problem = self.steering.apply_to_problem(scribbles)
-            labels = match_painted_labels(problem, labels, seeds)
-            if why in ("paint", "redo", "steering"):
-                labels = propose_labels(problem, labels, seeds, before)
-            chain = restart_from(chain, labels, seeds, burn_in, problem)
-            if freed.size:
-                chain = restart_from(chain, resample_sites(chain, freed), seeds, burn_in)
-            corrected.append((chain, labels))
-        return problem, corrected
 
 
 def sweeps_to_match(sweep: int, n: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,12 @@ class InteractiveState:
     initial: InitialState
     anchor: Int64Array | None = None
 
+    def copy(self) -> InteractiveState:
+        """Copy what a run changes in place."""
+        strokes = None if self.strokes is None else np.array(self.strokes)
+        history, log = self.history.copy(), self.log.copy()
+        return replace(self, painted=self.painted.copy(), strokes=strokes, history=history, log=log)
+
     def check(self, run: SavedRun) -> None:
         """Raise an InputError unless the state fits its run; a file may hold anything."""
         n, shape = run.problem.n, getattr(run.problem.sites, "shape", ())
@@ -72,6 +78,9 @@ class InteractiveState:
         if not isinstance(self.initial, InitialState) or not all(isinstance(a, Action) for a in self.log.actions):
             raise InputError("the actions of the user are damaged")
         check_saved_problem(self.initial.problem)
+
+
+STATE_NAMES = tuple(f.name for f in fields(InteractiveState))
 
 
 def _check_correction(correction: Any, n: int, n_pixels: int) -> None:
@@ -120,12 +129,10 @@ class SavedImage:
     layer: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not isinstance(self.layer, Mapping):
-            raise InputError("the description of the image is damaged")
-        if not isinstance(self.paths, tuple) or not all(isinstance(path, str) for path in self.paths):
-            raise InputError("the paths of the image are damaged")
-        if self.pixels is not None and not isinstance(self.pixels, np.ndarray):
-            raise InputError("the pixels of the image are damaged")
+        is_described = isinstance(self.name, str) and isinstance(self.layer, Mapping)
+        has_paths = isinstance(self.paths, tuple) and all(isinstance(path, str) for path in self.paths)
+        if not is_described or not has_paths or not isinstance(self.pixels, np.ndarray | None):
+            raise InputError("the description of an image is damaged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +153,9 @@ class SavedSession:
     def __post_init__(self) -> None:
         if not isinstance(self.runs, Mapping) or not all(isinstance(run, SavedRun) for run in self.runs.values()):
             raise InputError("a session needs its runs")
-        if not isinstance(self.images, tuple) or not all(isinstance(image, SavedImage) for image in self.images):
-            raise InputError("the images of the session are damaged")
-        if not isinstance(self.window, Mapping):
-            raise InputError("the state of the window is damaged")
+        has_images = isinstance(self.images, tuple) and all(isinstance(image, SavedImage) for image in self.images)
+        if not has_images or not isinstance(self.window, Mapping):
+            raise InputError("the images or the window of the session are damaged")
 
     @property
     def run(self) -> SavedRun:

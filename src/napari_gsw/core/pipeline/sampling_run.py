@@ -36,17 +36,7 @@ SaveHook = Callable[[Callable[[], SavedRun]], object]
 
 
 class SamplingRun:
-    """Chains of one problem, their traces and their target.
-
-    Attributes
-    ----------
-    problem, settings, seed, ensemble : what is sampled, how, and by which chains.
-    inputs : arrays of the user by name.
-    earlier_steps : actions of the user before it was resumed.
-    target : sweep at which the run ends. paused_target : that of a paused run, else 0.
-    was_stopped : whether the run was ended before its target.
-    edits : objects or regions that the user has fixed, or None.
-    """
+    """Chains of one problem, their traces and their target."""
 
     def __init__(
         self,
@@ -58,11 +48,11 @@ class SamplingRun:
         image: Any = None,
     ) -> None:
         self.problem, self.settings, self.seed, self.ensemble = problem, settings, seed, ensemble
-        self.inputs, self.image = inputs or {}, image
+        self.inputs, self.image = inputs or {}, image  # arrays of the user by name
         self._pieces = [[np.empty((0, N_TRACED))] for _ in ensemble.chains]
-        self.earlier_steps: list[dict[str, Any]] = []
-        self.target, self.paused_target = settings.sweeps, 0
-        self.was_stopped = False
+        self.earlier_steps: list[dict[str, Any]] = []  # of the user, before the run was resumed
+        self.target, self.paused_target = settings.sweeps, 0  # the latter of a paused run only
+        self.was_stopped = False  # before its target
         self.edits: FixedPixels | None = None
         self._summary: tuple[tuple[Snapshot, ...], Summary] | None = None
 
