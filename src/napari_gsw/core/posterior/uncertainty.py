@@ -84,8 +84,9 @@ def make_boundary_image(
     def paint(sites: NDArray[np.int32], faces: BoundaryFaces | None = None) -> NDArray[np.float32]:
         first, second, edge = _find_faces(problem, sites) if faces is None else faces
         image = np.zeros(sites.shape, np.float32)
-        for pixels in (first, second):
-            np.maximum.at(image.reshape(-1), pixels, probability[edge])
+        with np.errstate(invalid="ignore"):  # NaN where no sweep has been counted
+            for pixels in (first, second):
+                np.maximum.at(image.reshape(-1), pixels, probability[edge])
         return image
 
     if isinstance(problem.sites, BlockedLabels):
