@@ -55,3 +55,14 @@ def test_gaussian_channels_hold_the_moments_of_the_pixels():
     for i in (1, int(sites.max())):
         assert block.sums[i - 1] == pytest.approx(centred[sites == i].sum(axis=0))
         assert block.squares[i - 1] == pytest.approx((centred[sites == i] ** 2).sum(axis=0))
+
+
+def test_a_place_in_the_image_is_worth_some_draws():
+    flat = np.full((40, 60), 7, np.uint8)
+    problem = gsw.prepare(flat, preset="paper", position=5.0)
+    assert len(problem.likelihoods) == 2
+    halves_ = (problem.graph.pixels.cumsum() > problem.graph.pixels.sum() / 2).astype(int)
+    mixed = RNG.permutation(halves_)
+    assert gsw.log_posterior(problem, halves_) > gsw.log_posterior(problem, mixed)
+    gaussian = gsw.prepare(flat, preset="paper", likelihood="gaussian", position=1.0)
+    assert gaussian.likelihoods[0].sums.shape[1] == 3

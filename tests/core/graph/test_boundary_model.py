@@ -1,4 +1,4 @@
-"""Couplings learnt from human boundaries: forests as numbers, cues, and what they make of an image."""
+"""Learnt boundaries: forests as numbers, and the couplings that follow for an image."""
 
 from __future__ import annotations
 
@@ -8,34 +8,11 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.features.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_cues import (
-    SiteSums,
-    chi_squared_distance,
-    compute_context_cues,
-    compute_local_cues,
-    mean_network_boundary,
-)
+from napari_gsw.core.graph.boundary_cues import SiteSums, compute_local_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest, load_photo_model
-from napari_gsw.core.graph.region_graph import build_region_graph
-from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.sites.superpixels import make_superpixels
+from pictures import across_stripes, described, stripes
 
 RNG = np.random.default_rng(3)
-
-
-def stripes(noise=8.0):
-    """Three stripes of different colours, with noise."""
-    image = np.zeros((90, 120, 3))
-    image[:, :40], image[:, 40:80], image[:, 80:] = (200, 60, 40), (60, 160, 60), (50, 70, 190)
-    return np.clip(image + RNG.normal(0, noise, image.shape), 0, 255).astype(np.uint8)
-
-
-def described(image, **changes):
-    settings = gsw.preset("photo", site_size=60, **changes)
-    seen = normalize_image(image)
-    sites = make_superpixels(seen, settings)
-    return ImageFeatures([seen], [sites], settings), build_region_graph(seen, sites), sites
 
 
 def random_forest(trees=7, features=4):
@@ -84,8 +61,7 @@ def test_a_forest_survives_json_and_refuses_what_is_none():
 def test_people_draw_boundaries_where_colours_change():
     words, graph, sites = described(stripes())
     odds = load_photo_model().log_odds(words, graph)
-    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
-    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
+    across = across_stripes(graph, sites)
     assert np.median(odds[across]) > 0 > np.median(odds[~across])
     assert (odds[across] > np.median(odds[~across])).mean() > 0.95
 
@@ -120,68 +96,6 @@ def test_a_saved_model_is_the_same_model(tmp_path):
         BoundaryModel.load(tmp_path / "broken.json")
 
 
-def test_first_cues_against_a_loop():
-    words, graph, _ = described(stripes(30.0))
-    sums = SiteSums(words, graph)
-    cues = compute_local_cues(words, graph, sums)
-    colour = words.photo_colour.toarray()
-    near = [{k} for k in range(graph.n)]
-    for i, j in graph.edges:
-        near[i].add(j)
-        near[j].add(i)
-    for e in RNG.choice(len(graph.edges), 20, replace=False):
-        i, j = graph.edges[e]
-        assert cues[e, 0] == graph.contrast[e]
-        p, q = (colour[[k]] / colour[k].sum() for k in (i, j))
-        assert cues[e, 3] == pytest.approx(chi_squared_distance(p, q)[0])
-        a, b = (colour[sorted(near[x] - near[y])].sum(axis=0) for x, y in ((i, j), (j, i)))
-        if a.sum() and b.sum():
-            assert cues[e, 6] == pytest.approx(chi_squared_distance(a[None] / a.sum(), b[None] / b.sum())[0])
-
-
-def test_cues_are_where_the_shipped_forests_look_for_them():
-    """A forest knows a cue by its column: the usual values of four of them follow the length of the boundary."""
-    words, graph, _ = described(stripes(30.0))
-    sums = SiteSums(words, graph)
-    first = compute_local_cues(words, graph, sums)
-    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
-    assert (first.shape[1], second.shape[1]) == (34, 55)
-    for column, usual in zip((0, 3, 4, 17), (23, 25, 27, 29), strict=True):
-        assert first[:, usual] == pytest.approx(first[:, column].mean())
-    assert np.array_equal(second[:, :34], first)
-
-
-def test_cues_of_a_network_are_where_its_forests_look_for_them():
-    """Of the shipped network: its places among the differences, what it draws at the end of the first cues."""
-    pytest.importorskip("onnxruntime")
-    words, graph, sites = described(stripes(30.0))
-    sums, drawn = SiteSums(words, graph, words.embedding), mean_network_boundary(words, graph)
-    first = compute_local_cues(words, graph, sums, drawn)
-    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
-    assert (first.shape[1], second.shape[1]) == (43, 65)
-    assert np.array_equal(first[:, -3], drawn)
-    assert first[:, -1] == pytest.approx(drawn.mean())
-    i, j = graph.edges.T
-    assert first[:, 6] == pytest.approx(np.linalg.norm(words.embedding[i] - words.embedding[j], axis=1))
-    without = compute_local_cues(words, graph, SiteSums(words, graph))
-    assert np.array_equal(first[:, [0, 1, 2, 3, 4, 5, 7]], without[:, [0, 1, 2, 3, 4, 5, 6]])
-    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
-    across = stripe[i] != stripe[j]
-    assert np.median(drawn[across]) > 0.5 > 0.2 > np.median(drawn[~across])
-
-
-def test_second_cues_tell_which_regions_an_edge_parts():
-    words, graph, sites = described(stripes())
-    sums = SiteSums(words, graph)
-    first = compute_local_cues(words, graph, sums)
-    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
-    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
-    second = compute_context_cues(graph, first, np.where(across, 0.9, 0.1), sums)
-    smaller = np.exp(second[:, -6])  # share of the smaller of the two regions
-    assert smaller[across].min() > 0.2
-    assert np.exp(second[:, -1])[across].max() < 3.5  # regions left when the stripes merge
-
-
 def test_lightgbm_trees_become_the_same_forest():
     lightgbm = pytest.importorskip("lightgbm")
     from napari_gsw.research.training.boundaries import TREES, as_forest
@@ -201,12 +115,10 @@ def test_learning_on_images_of_its_own(tmp_path):
     for _ in range(FOLDS):
         words, graph, sites = described(stripes(20.0))
         sums = SiteSums(words, graph)
-        stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
-        apart = (stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]).astype(float)
+        apart = across_stripes(graph, sites).astype(float)
         looks.append(Look(graph, sums, compute_local_cues(words, graph, sums), apart))
     model = learn(looks, fold_of(len(looks)), {})
     words, graph, sites = described(stripes(20.0))
     odds = model.log_odds(words, graph)
-    stripe = np.array([np.median(np.nonzero(sites == k + 1)[1]) // 40 for k in range(graph.n)])
-    across = stripe[graph.edges[:, 0]] != stripe[graph.edges[:, 1]]
+    across = across_stripes(graph, sites)
     assert odds[across].mean() > odds[~across].mean() + 2

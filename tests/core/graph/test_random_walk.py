@@ -1,4 +1,4 @@
-"""Smoothing over the graph, and its slow modes."""
+"""Walks over the graph: features smoothed by them, and the scribble met first, against dense solutions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.graph.boundary_cues import compute_embedding
-from napari_gsw.core.graph.random_walk import COUNTS, make_transition_matrix, smooth_counts
+from napari_gsw.core.graph import random_walk
+from napari_gsw.core.graph.random_walk import (
+    COUNTS,
+    LOSS_RATE,
+    AbsorbingWalk,
+    group_strongest_pairs,
+    make_transition_matrix,
+    smooth_counts,
+)
+from problems import planar
 
 RNG = np.random.default_rng(5)
 
@@ -46,35 +54,94 @@ def test_passes_are_a_setting():
     assert spread[1] < 0.9 * spread[0]  # sites of one kind look more alike now
 
 
-def test_the_slowest_mode_parts_two_groups():
-    left = [(i, j) for i in range(10) for j in range(i)]
-    edges = np.array(left + [(i + 10, j + 10) for i, j in left] + [(0, 10)], np.int32)
-    affinity = np.r_[np.ones(len(edges) - 1), 0.05]
-    place, slowness = compute_embedding(20, edges, affinity, 4)
-    first = np.sign(place[:, 0])
-    assert (first[:10] == first[0]).all()
-    assert (first[10:] == -first[0]).all()
-    assert (np.diff(slowness) >= 0).all()
-    assert slowness[0] < 0.05
-    again, _ = compute_embedding(20, edges, affinity, 4)
-    assert np.array_equal(place, again)
+def dense(n, edges, weight, names, count):
+    """The same by the textbook: every row of the transition matrix written out."""
+    matrix = np.zeros((n, n))
+    for (i, j), w in zip(edges, weight, strict=True):
+        matrix[i, j] += w
+        matrix[j, i] += w
+    step = matrix / ((1 + LOSS_RATE) * matrix.sum(axis=1, keepdims=True))
+    answer = np.zeros((n, count))
+    painted = np.flatnonzero(names >= 0)
+    answer[painted, names[painted]] = 1
+    free = np.flatnonzero(names < 0)
+    inner = np.eye(len(free)) - step[np.ix_(free, free)]
+    answer[free] = np.linalg.solve(inner, step[np.ix_(free, painted)] @ answer[painted])
+    return answer
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_tiny_graphs_have_no_modes(n):
-    edges = np.array([(i, i + 1) for i in range(n - 1)], np.int32).reshape(-1, 2)
-    place, slowness = compute_embedding(n, edges, np.ones(len(edges)), 4)
-    assert place.shape == (n, 4)
-    assert np.isfinite(place).all()
-    assert (slowness == 1).all()
+@pytest.mark.parametrize("seed", range(3))
+def test_the_walk_is_the_one_of_the_textbook(seed):
+    rng = np.random.default_rng(seed)
+    problem = planar(60, seed=seed)
+    beta = rng.normal(0.5, 1.0, len(problem.edges))
+    names = np.full(60, -1)
+    names[rng.choice(60, 7, replace=False)] = [0, 0, 1, 1, 2, 2, 2]
+    walk = AbsorbingWalk(60, problem.edges, 2 * beta)
+    expected = dense(60, problem.edges, np.exp(2 * beta), names, 3)
+    assert np.allclose(walk.absorption_probability(names, 3), expected, atol=1e-9)
 
 
-def test_a_place_in_the_image_is_worth_some_draws():
-    flat = np.full((40, 60), 7, np.uint8)
-    problem = gsw.prepare(flat, preset="paper", position=5.0)
-    assert len(problem.likelihoods) == 2
-    halves_ = (problem.graph.pixels.cumsum() > problem.graph.pixels.sum() / 2).astype(int)
-    mixed = RNG.permutation(halves_)
-    assert gsw.log_posterior(problem, halves_) > gsw.log_posterior(problem, mixed)
-    gaussian = gsw.prepare(flat, preset="paper", likelihood="gaussian", position=1.0)
-    assert gaussian.likelihoods[0].sums.shape[1] == 3
+def test_a_simulated_walk_meets_them_as_often():
+    rng = np.random.default_rng(0)
+    edges, beta = np.array([(0, 1), (1, 2), (2, 3), (1, 4), (4, 3)]), np.array([0.2, -0.3, 0.5, 0.1, -0.6])
+    names = np.array([0, -1, -1, 1, -1])
+    matrix = np.zeros((5, 5))
+    for (i, j), b in zip(edges, beta, strict=True):
+        matrix[i, j] = matrix[j, i] = np.exp(2 * b)
+    step = matrix / matrix.sum(axis=1, keepdims=True)
+    met = []
+    for _ in range(4000):
+        at = 1
+        while names[at] < 0:
+            at = rng.choice(5, p=step[at])
+        met.append(names[at])
+    q = AbsorbingWalk(5, edges, 2 * beta).absorption_probability(names, 2)[1]
+    assert np.mean(met) == pytest.approx(q[1], abs=0.03)
+
+
+def test_a_site_that_nothing_leads_to_meets_nobody():
+    walk = AbsorbingWalk(4, np.array([(0, 1)]), np.array([1.0]))
+    q = walk.absorption_probability(np.array([0, -1, -1, -1]), 1)
+    assert q[1, 0] > 0.99
+    assert (q[2:] == 0).all()
+    assert (
+        AbsorbingWalk(3, np.zeros((0, 2), np.int32), np.zeros(0)).absorption_probability(np.array([-1, 0, -1]), 1)[:, 0]
+        == [0, 1, 0]
+    ).all()
+
+
+def test_grouped_sites_meet_nearly_the_same_strokes(monkeypatch):
+    """Where the graph is coarsened, no site changes its mind."""
+    problem = planar(400, clusters=4)
+    rng = np.random.default_rng(3)
+    beta = rng.normal(1.0, 1.5, len(problem.edges))
+    names = np.full(400, -1)
+    names[rng.choice(400, 12, replace=False)] = np.repeat(np.arange(4), 3)
+    fine = AbsorbingWalk(400, problem.edges, 2 * beta).absorption_probability(names, 4)
+    monkeypatch.setattr(random_walk, "MAX_NODES", 150)
+    coarse = AbsorbingWalk(400, problem.edges, 2 * beta)
+    assert coarse.group.max() + 1 <= 250
+    found = coarse.absorption_probability(names, 4)
+    assert np.abs(found - fine).mean() < 0.05
+    assert (found.argmax(axis=1) == fine.argmax(axis=1)).mean() > 0.9
+
+
+def test_groups_are_of_strongest_neighbours():
+    edges, weight = np.array([(0, 1), (1, 2), (2, 3)]), np.array([5.0, 1.0, 4.0])
+    assert group_strongest_pairs(4, edges, weight, 2).tolist() == [0, 0, 1, 1]
+    assert group_strongest_pairs(4, edges, weight, 4).tolist() == [0, 1, 2, 3]
+
+
+def test_a_walk_visits_a_site_as_often_as_it_would_meet_a_stroke_there():
+    rng = np.random.default_rng(0)
+    problem = planar(60, seed=0)
+    walk = AbsorbingWalk(60, problem.edges, rng.normal(0.5, 1.0, len(problem.edges)))
+    names = np.full(60, -1)
+    names[[3, 20, 41]] = 0, 0, 1
+    sites = np.array([5, 33])
+    hitting_probability = walk.hitting_probability(names >= 0, sites)
+    for row, site in zip(hitting_probability, sites, strict=True):
+        more = names.copy()
+        more[site] = 2
+        assert np.allclose(row, walk.absorption_probability(more, 3)[:, 2], atol=1e-9)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import logging
 import zipfile
@@ -20,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.metadata import version
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import ChannelImage, Float32Array
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.block_grid import crop
 from napari_gsw.core.special import expit
 from napari_gsw.core.threads import count_cores
 
@@ -98,14 +99,13 @@ class Network:
         """
         height, width = lab.shape[:2]
         maps = NetworkMaps(*(np.empty((height, width, n), np.float32) for n in [*self._n_channels, 0][:2]))
-        tiles = [(rows, columns) for rows in split_into_tiles(height) for columns in split_into_tiles(width)]
+        tiles = list(itertools.product(split_into_tiles(height), split_into_tiles(width)))
 
-        def compute(tile: tuple[TileRange, TileRange]) -> None:
-            target = tuple(slice(r.start, r.stop) for r in tile)
-            extended = tuple(slice(r.halo_start, r.halo_stop) for r in tile)
-            core = tuple(slice(r.start - r.halo_start, r.stop - r.halo_start) for r in tile)
-            for whole_map, tile_map in zip(maps, self._predict_tile(lab[extended]), strict=False):
-                whole_map[target] = tile_map[core]
+        def compute(tile: tuple[slice, slice]) -> None:
+            sides = zip(tile, (height, width), strict=True)
+            around = tuple(slice(max(0, s.start - HALO), min(n, s.stop + HALO)) for s, n in sides)
+            for whole_map, tile_map in zip(maps, self._predict_tile(lab[around]), strict=False):
+                whole_map[tile] = tile_map[crop(around, tile)]
 
         n_threads = min(len(tiles), n_threads or count_cores())
         if n_threads == 1:
@@ -123,31 +123,22 @@ class Network:
         padded = np.pad((lab - INPUT_MEAN) / INPUT_SCALE, (*padding, (0, 0)), mode="symmetric")
         image = np.ascontiguousarray(padded.transpose(2, 0, 1)[np.newaxis])
         fine, *embedding = (a[0].transpose(1, 2, 0) for a in self._session.run(None, {"image": image}))
-        probability = np.asarray(expit(fine[:height, :width]), np.float32)
-        return [
-            probability,
-            *(a.repeat(EMBEDDING_STRIDE, axis=0).repeat(EMBEDDING_STRIDE, axis=1)[:height, :width] for a in embedding),
-        ]
+        maps = [np.asarray(expit(fine[:height, :width]), np.float32)]
+        for array in embedding:
+            enlarged = array.repeat(EMBEDDING_STRIDE, axis=0).repeat(EMBEDDING_STRIDE, axis=1)
+            maps.append(enlarged[:height, :width])
+        return maps
 
 
-class TileRange(NamedTuple):
-    """Pixels of a tile along one axis, without and with its halo."""
-
-    start: int
-    stop: int
-    halo_start: int
-    halo_stop: int
-
-
-def split_into_tiles(length: int) -> list[TileRange]:
+def split_into_tiles(length: int) -> list[slice]:
     """Split an axis into about equally long tiles, each starting at a multiple of the stride.
 
-    >>> [tile.start for tile in split_into_tiles(2000)]
-    [0, 992]
+    >>> split_into_tiles(2000)
+    [slice(0, 992, None), slice(992, 2000, None)]
     """
     count = -(-length // TILE)
     ends = [0, *(round(k * length / count / STRIDE) * STRIDE for k in range(1, count)), length]
-    return [TileRange(start, stop, max(0, start - HALO), min(length, stop + HALO)) for start, stop in pairwise(ends)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
 
 
 def load_weights(path: str | PathLike[str], kind: str) -> tuple[dict[str, Float32Array], str]:
