@@ -361,7 +361,7 @@ def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, q
     def slow_prepare(*args, report, **options):
         begun.set()
         assert may_end.wait(60)
-        report(stage.Stage("sites"))
+        report(stage.Stage("sites"), None)
 
     monkeypatch.setattr(run_plan, "prepare", slow_prepare)
     close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
@@ -403,7 +403,7 @@ def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot,
         raise kind("the disk is on fire")
 
     if when == "preparing":
-        monkeypatch.setattr("napari_gsw.core.pipeline.prepare.prepare", broken)
+        monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
     panel.viewer.add_image(small())
     endless(panel)
     before = len(notification_manager.records)
@@ -762,7 +762,7 @@ def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
     declared = {name: getattr(value, "value", value) for name, value in known.model_dump().items()}
     assert declared == FALLBACK
     monkeypatch.setattr(
-        "napari_gsw.widgets.common.preferences.get_preference", lambda name: {**FALLBACK, "preset": "paper"}[name]
+        "napari_gsw.widgets.panel.panel.get_preference", lambda name: {**FALLBACK, "preset": "paper"}[name]
     )
     viewer = make_napari_viewer(show=True)
     _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")

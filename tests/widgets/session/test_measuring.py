@@ -192,7 +192,7 @@ def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
 
 
 def test_what_is_exported_has_all_numbers_though_colours_come_round_again(panel, qtbot, tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gsw.core.interactive.interactive_run.MAX_LABEL", 5)  # instead of what 16 bits hold
+    monkeypatch.setattr("napari_gsw.widgets.session.array_run.MAX_LABEL", 5)  # instead of what 16 bits hold
     panel.viewer.add_image(PICTURES["plane"][0], name="m")
     run(panel, qtbot, "general", sweeps=60)
     panel.session.canvas.change_view(detail=1.0)

@@ -146,7 +146,7 @@ def test_a_run_that_comes_to_nothing_has_taken_nothing(viewer, panel, qtbot, mon
     def broken(*given, **more):
         raise InputError("there is nothing in it")
 
-    monkeypatch.setattr("napari_gsw.core.pipeline.prepare.prepare", broken)
+    monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: panel.session.run is None and "nothing in it" in panel.reason.text(), 60)
     assert np.array_equal(kept.data, before)
