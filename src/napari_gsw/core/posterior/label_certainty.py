@@ -43,15 +43,16 @@ def count_overlap(problem: Problem, sites: SiteImage, labels: Any, index: Int64A
 
 
 def measure_stability(
-    problem: Problem, together: Float64Array, clusters: Int64Array, overlap: Overlap, k: int
+    problem: Problem, together: Float64Array, clusters: Int64Array, row_of_site: Int64Array, k: int
 ) -> Float64Array:
     """(k,) probability that a boundary in or around a label is as shown, averaged by length; NaN if unknown.
 
     Inside, the two sites of an edge should be together; at the border, apart. The chain knows nothing of a border
     between two labels of one cluster, which were split by their shape: these edges do not count. `together` (m,) is the
-    probability that the ends of an edge share a cluster, `clusters` (n,) the displayed ones.
+    probability that the ends of an edge share a cluster, `clusters` (n,) are the displayed ones, and `row_of_site` (n,)
+    is the label of a site, -1 for none.
     """
-    ends = overlap.row_of_site[problem.edges]
+    ends = row_of_site[problem.edges]
     length = np.ones(len(ends)) if problem.graph is None else problem.graph.length
     inside = ends[:, 0] == ends[:, 1]
     apart = clusters[problem.edges[:, 0]] != clusters[problem.edges[:, 1]]

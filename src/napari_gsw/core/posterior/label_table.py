@@ -51,8 +51,7 @@ def measure_regions(
 ) -> Columns:
     """Measure each label > 0 of the sites (n,), from their number of pixels and mean values, without the image.
 
-    ``stability`` is the probability that an edge in or around the region is as shown, averaged by boundary length:
-    together inside, apart at the border. `together` (m,) is the probability that the ends of an edge share a cluster.
+    `together` (m,) is the probability that the ends of an edge share a cluster.
     """
     index, row = np.unique(labels, return_inverse=True)
     k = len(index)
@@ -68,14 +67,10 @@ def measure_regions(
         name = names[c] if c < len(names) else "mean" if means.shape[1] == 1 else f"mean_{c + 1}"
         table[name] = np.bincount(row, means[:, c] * pixels, k) / size
 
-    a, b = row[problem.edges[:, 0]], row[problem.edges[:, 1]]
-    length = np.ones(len(a)) if problem.graph is None else problem.graph.length
-    as_shown = np.where(a == b, together, 1 - together)
-    weight = np.bincount(a, length, k) + np.bincount(b, length, k)
-    total = np.bincount(a, length * as_shown, k) + np.bincount(b, length * as_shown, k)
-    table["stability"] = np.divide(total, weight, out=np.full(k, np.nan), where=weight > 0)
-    border = (a != b) if problem.graph is None else (a != b) & (problem.graph.order == 1)
-    table["neighbours"] = _list_neighbours(index, np.stack((index[a[border]], index[b[border]]), axis=1))
+    table["stability"] = measure_stability(problem, together, row, row, k)
+    touching = slice(None) if problem.graph is None else problem.graph.order == 1
+    ends = labels[problem.edges[touching]]
+    table["neighbours"] = _list_neighbours(index, ends[ends[:, 0] != ends[:, 1]])
     table["locked"] = np.zeros(k, np.int64) if locks is None else np.bincount(row, locks, k).astype(np.int64)
     return table
 
@@ -403,7 +398,7 @@ def _certainty_columns(
     return {
         "sites": n_sites,
         "cluster": find_commonest(clusters, overlap, k),
-        "stability": measure_stability(problem, summary.snapshot.together, clusters, overlap, k),
+        "stability": measure_stability(problem, summary.snapshot.together, clusters, overlap.row_of_site, k),
         "one_object": probability,
         **partner_columns,
         "locked": np.bincount(overlap.row_of_site[is_locked], minlength=k),

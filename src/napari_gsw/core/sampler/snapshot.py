@@ -27,6 +27,9 @@ from napari_gsw.core.sampler.options import MAX_SCANS, MAX_TEMPERATURE, SamplerO
 from napari_gsw.core.sampler.state import BEST, NOW, USED, Annealing, Bonds, Moves, RunningSums
 
 STATE_VERSION = 3
+# Stored names of the fields of Moves and Annealing.
+MOVE_NAMES = ("splits", "scans", "near", "informed", "full_scans")
+ANNEALING_NAMES = ("coldness", "hot", "cooling_sweeps")
 # Words of the inner state of a generator.
 N_GENERATOR_WORDS = 4
 MAX_SEED = 2**31 - 1
@@ -183,8 +186,6 @@ def make_readonly(array: NDArray[Any]) -> NDArray[Any]:
 def export_state(chain: Chain) -> Arrays:
     """Return the whole state of a chain as plain arrays, ready for any file format."""
     used, options = int(chain.state.scratch.slots[USED]), chain.options
-    splits, scans, near, informed, full_scans = options.moves
-    inverse_temperature, hot, cooling_sweeps = options.annealing
     arrays = {
         "version": STATE_VERSION,
         "fingerprint": chain.problem.fingerprint,
@@ -199,14 +200,8 @@ def export_state(chain: Chain) -> Arrays:
         "bond_high": options.bonds.high,
         "regroups": options.regroups,
         "burn_in": options.burn_in,
-        "splits": splits,
-        "scans": scans,
-        "near": near,
-        "informed": informed,
-        "full_scans": full_scans,
-        "coldness": inverse_temperature,
-        "hot": hot,
-        "cooling_sweeps": cooling_sweeps,
+        **dict(zip(MOVE_NAMES, options.moves, strict=True)),
+        **dict(zip(ANNEALING_NAMES, options.annealing, strict=True)),
         "draw_gap": chain.draws.gap,
         **chain.arrays(),
     }
@@ -250,14 +245,8 @@ def restore_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
         bonds=Bonds(state["bond_strength"].astype(np.float64), float(state["bond_low"]), float(state["bond_high"])),
         regroups=int(state["regroups"]),
         burn_in=int(state["burn_in"]),
-        annealing=Annealing(float(state["coldness"]), float(state["hot"]), int(state["cooling_sweeps"])),
-        moves=Moves(
-            int(state["splits"]),
-            int(state["scans"]),
-            float(state["near"]),
-            float(state["informed"]),
-            float(state["full_scans"]),
-        ),
+        annealing=Annealing(*(state[name].item() for name in ANNEALING_NAMES)),
+        moves=Moves(*(state[name].item() for name in MOVE_NAMES)),
     )
     rng = np.random.Generator(np.random.SFC64(0))
     inner = dict(rng.bit_generator.state)
