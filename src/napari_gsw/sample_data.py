@@ -1,12 +1,14 @@
-"""Pictures to try the package on: real ones that come with scikit-image, and made-up ones whose truth is known.
+"""Sample images: photographs of scikit-image, and synthetic images with their ground truth.
 
-A function of one picture returns it and its truth, an image of uint8 labels from 1 (0 is background) or None. In napari
-each opens with the preset that suits it.
+Each function returns an image and its truth: uint8 labels from 1 (0 is background), or None. In napari each image opens
+with the preset that suits it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,24 +23,24 @@ from napari_gsw.core.errors import InputError
 Image = NDArray[Any]
 Truth = NDArray[np.uint8] | None
 
-# Notes in the metadata of a layer: the preset that suits an image, and that labels are strokes to begin with.
+# Keys of the metadata of a layer: the preset that suits an image, and whether labels are scribbles to begin with.
 PRESET_KEY, SCRIBBLES_KEY = "napari-gsw preset", "napari-gsw strokes"
 # Size of a voxel of the uneven volume along z, y, x, in micrometres.
 UNEVEN = (2.0, 0.5, 0.5)
 
 
 def astronaut() -> tuple[Image, Truth]:
-    """A photograph, 512 x 512 RGB (Eileen Collins, NASA, public domain)."""
+    """Return a photograph, 512 x 512 RGB (Eileen Collins, NASA, public domain)."""
     return _shipped("astronaut", "astronaut.png"), None
 
 
 def tissue() -> tuple[Image, Truth]:
-    """Stained colon tissue under the microscope, 512 x 512 RGB (immunohistochemistry)."""
+    """Return stained colon tissue under the microscope, 512 x 512 RGB (immunohistochemistry)."""
     return _shipped("immunohistochemistry", "ihc.png"), None
 
 
 def mosaic() -> tuple[Image, Truth]:
-    """Six noisy colour patches with curved borders, 240 x 320 RGB, and which is which."""
+    """Make six noisy colour patches with curved borders, 240 x 320 RGB."""
     from scipy import ndimage
 
     rng = np.random.default_rng(6)
@@ -49,7 +51,7 @@ def mosaic() -> tuple[Image, Truth]:
 
 
 def mosaic_3d() -> tuple[Image, Truth]:
-    """Five noisy grey levels in a volume of 24 x 96 x 96 voxels, uint16, and which is which."""
+    """Make five noisy grey levels in a volume of 24 x 96 x 96 voxels, uint16."""
     rng = np.random.default_rng(3)
     truth = _patches((24, 96, 96), 5, 14.0, rng)
     levels = np.array([800, 1500, 2200, 2900, 3600])
@@ -57,12 +59,12 @@ def mosaic_3d() -> tuple[Image, Truth]:
 
 
 def coffee() -> tuple[Image, Truth]:
-    """A photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
+    """Return a photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
     return _shipped("coffee", "coffee.png"), None
 
 
 def coffee_scribbles() -> NDArray[np.uint8]:
-    """(400, 600) strokes on the coffee: 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
+    """Make scribbles on the coffee, (400, 600): 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
     from scipy import ndimage
 
     lines: dict[int, list[tuple[tuple[int, int], ...]]] = {
@@ -72,33 +74,33 @@ def coffee_scribbles() -> NDArray[np.uint8]:
         4: [((140, 230), (130, 280), (150, 340))],
         5: [((280, 360), (296, 380))],
     }
-    strokes = np.zeros((400, 600), np.uint8)
+    scribbles = np.zeros((400, 600), np.uint8)
     for number, polylines in lines.items():
         for points in polylines:
             for (y, x), (v, u) in pairwise(points):
                 along = np.linspace(0, 1, 1 + 2 * max(abs(v - y), abs(u - x)))
-                strokes[np.rint(y + along * (v - y)).astype(int), np.rint(x + along * (u - x)).astype(int)] = number
-    return np.asarray(ndimage.grey_dilation(strokes, (5, 5)))
+                scribbles[np.rint(y + along * (v - y)).astype(int), np.rint(x + along * (u - x)).astype(int)] = number
+    return np.asarray(ndimage.grey_dilation(scribbles, (5, 5)))
 
 
 def nuclei() -> tuple[Image, Truth]:
-    """Fluorescent nuclei, many of which touch, 256 x 256 uint16, and which is which."""
+    """Make fluorescent nuclei, many of which touch, 256 x 256 uint16."""
     rng = np.random.default_rng(11)
-    cells = _Cells.scattered(46, (256, 256), rng)
-    return cells.drawn((256, 256), rng)
+    cells = _Cells.scatter(46, (256, 256), rng)
+    return cells.draw((256, 256), rng)
 
 
 def nuclei_time() -> tuple[Image, Truth]:
-    """Fluorescent nuclei that wander, 8 frames of 160 x 200 uint16; a nucleus keeps its number."""
+    """Make fluorescent nuclei that move, 8 frames of 160 x 200 uint16; a nucleus keeps its label."""
     rng = np.random.default_rng(5)
-    cells = _Cells.scattered(22, (160, 200), rng)
+    cells = _Cells.scatter(22, (160, 200), rng)
     speed = rng.normal(0, 1.6, cells.centres.shape)
-    frames = [replace(cells, centres=cells.centres + t * speed).drawn((160, 200), rng) for t in range(8)]
+    frames = [replace(cells, centres=cells.centres + t * speed).draw((160, 200), rng) for t in range(8)]
     return np.stack([image for image, _ in frames]), np.stack([truth for _, truth in frames])
 
 
 def membranes() -> tuple[Image, Truth]:
-    """Cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them, and which is which."""
+    """Make cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them."""
     from scipy import ndimage
     from scipy.spatial import KDTree
 
@@ -116,7 +118,7 @@ def membranes() -> tuple[Image, Truth]:
 
 
 def uneven_volume() -> tuple[Image, Truth]:
-    """Four noisy grey levels, 12 x 96 x 96 uint16, with voxels four times as deep as wide (see ``UNEVEN``)."""
+    """Make four noisy grey levels, 12 x 96 x 96 uint16, with voxels four times as deep as wide (see ``UNEVEN``)."""
     rng = np.random.default_rng(4)
     truth = _patches((48, 96, 96), 4, 13.0, rng)[::4]
     levels = np.array([900, 1700, 2500, 3300])
@@ -124,23 +126,19 @@ def uneven_volume() -> tuple[Image, Truth]:
 
 
 def photographs() -> dict[str, Image]:
-    """All colour photographs that come with scikit-image, by name."""
+    """Return the colour photographs that come with scikit-image, by name."""
     files = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")
     return {file[:-4]: _shipped(file[:-4], file) for file in files}
 
 
 def _shipped(name: str, file: str) -> Image:
-    """A picture of scikit-image's, by its name there and that of its file.
-
-    It is read from the file where that came with scikit-image, as it always has: what could also load it from the
-    network takes longer to import than the picture to segment.
-    """
+    """Read an image of scikit-image from its file if it is installed, since `skimage.data` takes long to import."""
     path = Path(skimage.__file__).parent / "data" / file
     return iio.imread(path) if path.exists() else np.asarray(getattr(skimage.data, name)())
 
 
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:
-    """Four to eight noisy patches of random colours with curved borders, and which is which."""
+    """Make four to eight noisy patches of random colours with curved borders."""
     from scipy import ndimage
 
     truth = _patches(shape, int(rng.integers(4, 9)), 26.0, rng)
@@ -157,14 +155,14 @@ SAMPLES = {
 
 
 def sample(name: str) -> tuple[Image, Truth]:
-    """A sample picture by name, with its truth where that is known."""
+    """Return a sample image by name, with its truth if that is known."""
     if name not in SAMPLES:
         raise InputError(f"there is no sample {name!r}; the samples are {', '.join(SAMPLES)}")
     return SAMPLES[name]()
 
 
 def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Random regions 1..count with smooth borders: where a smooth random field of each is the largest."""
+    """Make regions 1..count with smooth borders: each where its smooth random field is the largest."""
     from scipy import ndimage
 
     fields = [ndimage.gaussian_filter(rng.normal(size=shape), smooth) for _ in range(count)]
@@ -174,16 +172,16 @@ def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.G
 
 @dataclass(frozen=True)
 class _Cells:
-    """Ellipses: (n, 2) centres and radii in pixels, (n,) angles and brightnesses."""
+    """Ellipses: (n, 2) centres and radii in pixels, (n,) angles and intensities."""
 
     centres: NDArray[np.float64]
     radii: NDArray[np.float64]
     angles: NDArray[np.float64]
-    light: NDArray[np.float64]
+    intensity: NDArray[np.float64]
 
     @classmethod
-    def scattered(cls, count: int, shape: tuple[int, int], rng: np.random.Generator) -> _Cells:
-        """Random ones that touch each other here and there, and overlap nowhere much."""
+    def scatter(cls, count: int, shape: tuple[int, int], rng: np.random.Generator) -> _Cells:
+        """Place cells at random so that some touch and none overlap much."""
         centres: list[NDArray[np.float64]] = []
         while len(centres) < count:
             place = rng.uniform(8, np.array(shape) - 8)
@@ -192,8 +190,8 @@ class _Cells:
         radii = rng.uniform((10, 8), (14, 12), (count, 2))
         return cls(np.array(centres), radii, rng.uniform(0, np.pi, count), rng.uniform(700, 2400, count))
 
-    def drawn(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Image, NDArray[np.uint8]]:
-        """A picture uint16 as a camera takes it, and which nucleus is where."""
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Image, NDArray[np.uint8]]:
+        """Draw the cells as a camera records them, uint16, and their labels."""
         from scipy import ndimage
 
         away = np.indices(shape)[:, np.newaxis] - self.centres.T[..., np.newaxis, np.newaxis]  # (2, n, h, w)
@@ -203,68 +201,37 @@ class _Cells:
         nearest = far.argmin(axis=0)
         truth = np.where(far.min(axis=0) < 1, nearest + 1, 0).astype(np.uint8)
         texture = 1 + ndimage.gaussian_filter(rng.normal(0, 0.9, shape), 2)
-        light = np.where(truth > 0, self.light[nearest] * texture * (1 - 0.35 * far.min(axis=0) ** 2), 0)
+        light = np.where(truth > 0, self.intensity[nearest] * texture * (1 - 0.35 * far.min(axis=0) ** 2), 0)
         blurred = 300 + ndimage.gaussian_filter(light, 1.3) + 60 * np.indices(shape)[1] / shape[1]
         return rng.poisson(blurred / 6).astype(np.uint16) * np.uint16(6), truth
 
 
-# What napari's File > Open Sample calls: layers as (data, options, type).
+# Layers as (data, options, type). napari's File > Open Sample calls the functions below.
 Layers = list[tuple[Image, dict[str, Any], str]]
 
 
-def _layers(name: str, suits: str, **options: Any) -> Layers:
-    return _named_layers(name.replace("_", " "), sample(name), suits, **options)
-
-
-def _named_layers(shown: str, pair: tuple[Image, Truth], suits: str, **options: Any) -> Layers:
-    image, truth = pair
-    layers: Layers = [(image, {"name": shown, "metadata": {PRESET_KEY: suits}, **options}, "image")]
+def _make_layers(name: str, make: Callable[[], tuple[Image, Truth]], preset: str, **options: Any) -> Layers:
+    image, truth = make()
+    layers: Layers = [(image, {"name": name, "metadata": {PRESET_KEY: preset}, **options}, "image")]
     if truth is not None:
-        layers.append((truth, {"name": f"{shown} truth", "visible": False, **options}, "labels"))
+        layers.append((truth, {"name": f"{name} truth", "visible": False, **options}, "labels"))
     return layers
 
 
-def astronaut_layers() -> Layers:
-    """The astronaut for napari."""
-    return _layers("astronaut", "photo")
-
-
-def tissue_layers() -> Layers:
-    """The tissue for napari."""
-    return _layers("tissue", "general")
-
-
-def mosaic_layers() -> Layers:
-    """The mosaic for napari, its truth hidden."""
-    return _layers("mosaic", "general")
-
-
-def mosaic_3d_layers() -> Layers:
-    """The 3D mosaic for napari, its truth hidden."""
-    return _layers("mosaic_3d", "general", axis_labels=("z", "y", "x"))
-
-
-def nuclei_layers() -> Layers:
-    """The nuclei for napari, their truth hidden."""
-    return _layers("nuclei", "microscopy")
-
-
-def nuclei_time_layers() -> Layers:
-    """The wandering nuclei for napari, their truth hidden."""
-    return _named_layers("nuclei in time", nuclei_time(), "microscopy", axis_labels=("t", "y", "x"))
-
-
-def membranes_layers() -> Layers:
-    """The membranes for napari, their truth hidden."""
-    return _layers("membranes", "membranes")
-
-
-def uneven_volume_layers() -> Layers:
-    """The volume with uneven voxels for napari, its truth hidden."""
-    return _layers("uneven_volume", "general", axis_labels=("z", "y", "x"), scale=UNEVEN, units=("um", "um", "um"))
+_ZYX = {"axis_labels": ("z", "y", "x")}
+astronaut_layers = partial(_make_layers, "astronaut", astronaut, "photo")
+tissue_layers = partial(_make_layers, "tissue", tissue, "general")
+mosaic_layers = partial(_make_layers, "mosaic", mosaic, "general")
+mosaic_3d_layers = partial(_make_layers, "mosaic 3d", mosaic_3d, "general", **_ZYX)
+nuclei_layers = partial(_make_layers, "nuclei", nuclei, "microscopy")
+nuclei_time_layers = partial(_make_layers, "nuclei in time", nuclei_time, "microscopy", axis_labels=("t", "y", "x"))
+membranes_layers = partial(_make_layers, "membranes", membranes, "membranes")
+uneven_volume_layers = partial(
+    _make_layers, "uneven volume", uneven_volume, "general", scale=UNEVEN, units=("um", "um", "um"), **_ZYX
+)
 
 
 def coffee_layers() -> Layers:
-    """The coffee for napari, with strokes on it."""
-    strokes = {"name": "strokes", "metadata": {SCRIBBLES_KEY: True}}
-    return [*_layers("coffee", "photo"), (coffee_scribbles(), strokes, "labels")]
+    """Make the layers of the coffee, with scribbles on it."""
+    scribbles = {"name": "strokes", "metadata": {SCRIBBLES_KEY: True}}
+    return [*_make_layers("coffee", coffee, "photo"), (coffee_scribbles(), scribbles, "labels")]

@@ -9,26 +9,25 @@ from typing import Any
 
 from napari_gsw.batch.interruption import exit_code
 from napari_gsw.cli.options import (
+    MAPS,
     PARTIAL_FAILURE,
     RANDOM,
     add_choices,
+    add_output,
+    add_output_options,
     choice_from_arguments,
+    make_output_options,
     natural_number,
-    output_argument,
     resolve_choices,
     whole_argument,
 )
-from napari_gsw.cli.segment import add_output_options
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings.presets import shared_preset
 from napari_gsw.core.threads import count_cores
 
-# Named here so that --help need not load the engine; a test holds the two lists together.
-MAPS = ("features", "boundaries", "foreground")
-
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
+    """Add the command and its options."""
     command = commands.add_parser(
         "batch",
         usage="%(prog)s FOLDER -o OUT [options]",
@@ -42,14 +41,7 @@ def add_parser(commands: Any) -> None:
     )
     command.set_defaults(run=run_batch_command)
     command.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT",
-        type=output_argument,
-        required=True,
-        help="folder to write into, another than FOLDER",
-    )
+    add_output(command, "folder to write into, another than FOLDER")
     command.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
     command.add_argument(
         "--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'"
@@ -70,11 +62,8 @@ def add_parser(commands: Any) -> None:
         "--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on"
     )
     for name in MAPS:
-        command.add_argument(
-            f"--{name}",
-            metavar="PATTERN",
-            help=f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)",
-        )
+        text = f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)"
+        command.add_argument(f"--{name}", metavar="PATTERN", help=text)
     add_output_options(command)
     earlier = command.add_mutually_exclusive_group()
     earlier.add_argument(
@@ -112,25 +101,25 @@ def add_parser(commands: Any) -> None:
 
 
 def run_batch_command(arguments: argparse.Namespace) -> int:
-    """``napari-gsw batch``."""
+    """Segment every image of a folder."""
     from napari_gsw.batch.run import run_batch_spec
     from napari_gsw.batch.selection import Selection
     from napari_gsw.batch.spec import BatchOptions, BatchSpec
     from napari_gsw.batch.teaching import make_references
-    from napari_gsw.files.results import OutputOptions
+    from napari_gsw.files.results import make_printable
 
     if arguments.seed == RANDOM and arguments.resume:
         raise InputError("--resume goes on with the seed of the run before, which is in batch.json: --seed N")
     resolve_choices(arguments)
     teachers = make_references(arguments.image, arguments.teach)
     shared = shared_preset(arguments.preset) if teachers and arguments.method == "gsw" else {}
-    order = BatchSpec(
+    spec = BatchSpec(
         Path(arguments.folder),
         choice_from_arguments(arguments, shared),
         arguments.seed,
         Selection(arguments.recursive, arguments.pattern, arguments.limit),
         arguments.format,
-        OutputOptions(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table),
+        make_output_options(arguments),
         teachers,
         {name: pattern for name in MAPS if (pattern := getattr(arguments, name)) is not None},
     )
@@ -148,14 +137,12 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
     if arguments.dashboard and arguments.scheduler is None:
         print("napari-gsw: there is no dashboard without a cluster; --scheduler local has one", file=sys.stderr)
     try:
-        rows = run_batch_spec(order, options)
-    except KeyboardInterrupt as reason:
+        rows = run_batch_spec(spec, options)
+    except KeyboardInterrupt as error:
         print("napari-gsw: stopped; finished images are kept, and --resume goes on", file=sys.stderr)
-        return exit_code(reason)
+        return exit_code(error)
     failed = sum(row["status"] == "failed" for row in rows)
     if not arguments.quiet:
-        from napari_gsw.files.results import make_printable
-
         counts = f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed"
         print(make_printable(f"{counts}; written to {arguments.output}"))
     return PARTIAL_FAILURE if failed else 0

@@ -11,7 +11,7 @@ from napari_gsw.core.errors import InputError
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
+    """Add the command and its options."""
     command = commands.add_parser(
         "gui", help="open napari with the widget docked", description="Open napari with the widget docked."
     )
@@ -20,7 +20,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_gui(arguments: argparse.Namespace) -> int:
-    """``napari-gsw gui``."""
+    """Open napari."""
     from napari_gsw.core.image.lazy import is_lazy, to_dask_pyramid
 
     try:

@@ -1,4 +1,4 @@
-"""The bar of a segmentation, and its Ctrl+C."""
+"""Progress bar of a segmentation, which Ctrl+C ends."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ if TYPE_CHECKING:
 
 
 class SweepBar:
-    """The bar of a segmentation, and its Ctrl+C: the first one ends the chain and keeps what it has found.
-
-    Parameters
-    ----------
-    sweeps : how many the chain is to make.
-    quiet : no bar.
+    """Progress bar of a segmentation. The first Ctrl+C ends the chain and keeps its result.
 
     Attributes
     ----------
-    stopped : the signal that came while the chain ran, Ctrl+C or the system's request to end; None without one.
+    stopped : int or None
+        The signal that came while the chain ran, SIGINT or SIGTERM.
     """
 
     def __init__(self, sweeps: int, quiet: bool) -> None:
         from tqdm import tqdm
 
-        tqdm.set_lock(threading.RLock())  # its own is one for processes, too, which takes longer to import than a bar
+        tqdm.set_lock(threading.RLock())  # its default is also for processes, and takes longer to import than a bar
         bar_format = (
             "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
         )
@@ -38,17 +34,16 @@ class SweepBar:
             total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=bar_format, dynamic_ncols=True
         )
         self.sweeps = sweeps
-        self._unit = "sweeps"
         self.stopped: int | None = None
         self._handlers = ExitStack()
-        self._stage = ""
+        self._unit, self._stage = "sweeps", ""
 
     def __enter__(self) -> SweepBar:
         from napari_gsw.core.jit import PROGRESS
 
         self._handlers.enter_context(handle_signals(self._interrupt))
-        PROGRESS.watchers.append(self._compiling)
-        self._handlers.callback(PROGRESS.watchers.remove, self._compiling)
+        PROGRESS.watchers.append(self._show_compilation)
+        self._handlers.callback(PROGRESS.watchers.remove, self._show_compilation)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,12 +55,13 @@ class SweepBar:
         self.bar.close()
 
     def report(self, stage: Stage, snapshot: Snapshot | None) -> bool:
-        """Follow a segmentation; True when the user wants it to end."""
-        if stage.name == "blocks":
-            self._block(stage)
+        """Show the progress of a segmentation; returns whether it is to end."""
+        if stage.name == "blocks":  # a large image is read in blocks, which have a bar of their own
+            self._count("blocks", stage.total)
+            self.bar.set_description_str("reading")
+            self.bar.update(stage.done - self.bar.n)
         elif stage.name != self._stage:
-            if self._count_in("sweeps"):
-                self.bar.reset(self.sweeps)
+            self._count("sweeps", self.sweeps)
             self._stage = stage.name
             self.bar.set_description_str(stage.name)
             if snapshot is not None:  # the speed is that of the chain, without what came before it
@@ -76,27 +72,17 @@ class SweepBar:
             self.bar.update(snapshot.sweep - self.bar.n)
         return self.stopped is not None
 
-    def _compiling(self) -> None:
-        """Say that a stage takes its time because of kernels that are not compiled yet."""
+    def _count(self, unit: str, total: int) -> None:
+        if unit != self._unit:
+            self._unit, self.bar.unit = unit, f" {unit}"
+            self.bar.reset(total)
+
+    def _show_compilation(self) -> None:
         from napari_gsw.core.pipeline.warm_up import compiling_stage
 
         stage = compiling_stage()
-        self.bar.set_description_str(
-            self._stage if stage is None else f"compiling, once on this machine, {stage.done} of {stage.total}"
-        )
-
-    def _count_in(self, unit: str) -> bool:
-        """Change what the bar counts; False if it counts that already."""
-        changed = self._unit != unit
-        self._unit, self.bar.unit = unit, f" {unit}"
-        return changed
-
-    def _block(self, stage: Stage) -> None:
-        """A large image comes in blocks, which have a bar of their own."""
-        if self._count_in("blocks"):
-            self.bar.reset(stage.total)
-            self.bar.set_description_str("reading")
-        self.bar.update(stage.done - self.bar.n)
+        text = self._stage if stage is None else f"compiling, once on this machine, {stage.done} of {stage.total}"
+        self.bar.set_description_str(text)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.stopped is not None or self._stage != "sampling":

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_gsw.cli.options import natural_number, output_argument
+from napari_gsw.cli.options import (
+    add_output,
+    add_output_options,
+    add_overwrite_and_quiet,
+    make_output_options,
+    natural_number,
+    open_named_image,
+)
 from napari_gsw.cli.progress import SweepBar
-from napari_gsw.cli.segment import add_output_options, resolve_target, write_and_report
+from napari_gsw.cli.segment import resolve_target, write_and_report
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.core.interactive.saved_session import SavedSession
     from napari_gsw.core.pipeline.saved_run import SavedRun
     from napari_gsw.files.geometry import Geometry
-    from napari_gsw.methods import Choice
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options to the parsers of all commands."""
+    """Add the command and its options."""
     command = commands.add_parser(
         "replay",
         usage="%(prog)s SESSION [--image IMAGE] -o OUT [options]",
@@ -33,45 +38,45 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run_replay)
     command.add_argument("session", metavar="SESSION", help="file of a session (.zarr.zip)")
     command.add_argument("--image", metavar="IMAGE", help="image file or folder (default: the session's own image)")
-    command.add_argument(
-        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder, or the labels' file"
-    )
+    add_output(command, "folder, or the labels' file")
     command.add_argument("--format", choices=("tif", "png", "zarr"), help="format of the labels in the folder OUT")
     add_output_options(command)
     command.add_argument("--jobs", type=natural_number, metavar="N", help="processes at a time, for a folder")
-    command.add_argument(
-        "--overwrite", action="store_true", help="write over files that are in the way and are not ours"
-    )
-    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add_overwrite_and_quiet(command)
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """``napari-gsw replay``."""
+    """Replay a session."""
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.interactive.replay import replay
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.files.geometry import resolve_geometry
     from napari_gsw.files.images import read_geometry_or_unknown
     from napari_gsw.files.output_folder import writable_folder
-    from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files
+    from napari_gsw.files.results import check_outputs, list_output_files
     from napari_gsw.files.session_file import open_session
-    from napari_gsw.methods import segment
+    from napari_gsw.files.zarr_io import is_zarr
+    from napari_gsw.methods import Choice, segment
 
     session = open_session(arguments.session)
-    if arguments.image is not None and _is_folder(arguments.image):
+    if arguments.image is not None and os.path.isdir(arguments.image) and not is_zarr(arguments.image):
         return _replay_folder(arguments)
     saved = session.run
     if "images" in saved.looks:
         raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
-    other: Choice | None = None
+    other: Choice | None = None  # settings for another image: axes and spacing are its own
     if arguments.image is None:
-        image, known = _own_image(session, arguments.session)
+        image, known = _find_image(session, arguments.session)
     else:
-        (other, image), known = _other_image(saved, arguments.image), read_geometry_or_unknown(arguments.image)
+        other = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
+        image, axes = open_named_image(arguments.image, other)
+        known = read_geometry_or_unknown(arguments.image)
+        is_same = bool(saved.looks) and _is_image_of(saved, image)
+        other = None if is_same else other.with_axes(axes).with_spacing(arguments.image)
     settings = saved.settings if other is None else other.settings
-    place = resolve_geometry(known, settings.axes, settings.spacing)
+    geometry = resolve_geometry(known, settings.axes, settings.spacing)
     folder, name = resolve_target(arguments, is_lazy(image))
-    extras = OutputOptions(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
+    extras = make_output_options(arguments)
     check_outputs(folder, list_output_files(name, extras, True, is_lazy(image)), arguments.overwrite)
     with writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
         if other is None:
@@ -82,12 +87,12 @@ def run_replay(arguments: argparse.Namespace) -> int:
         progress.close()
         if other is not None and not arguments.quiet:
             print("napari-gsw: another image than that of the session: its settings and its seed are taken")
-        write_and_report(arguments, image, axes, outcome, (folder, name), extras, place)
+        write_and_report(arguments, image, axes, outcome, folder / name, extras, geometry)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
 
 def _replay_folder(arguments: argparse.Namespace) -> int:
-    """The settings and the seed of the session, on every image of a folder, as ``napari-gsw batch`` does it."""
+    """Segment every image of a folder with the settings and the seed of the session, by ``napari-gsw batch``."""
     from napari_gsw.cli import parser
 
     words = ["batch", arguments.image, "-o", arguments.output, "--settings", arguments.session]
@@ -99,11 +104,8 @@ def _replay_folder(arguments: argparse.Namespace) -> int:
     return int(batch.run(batch))
 
 
-def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
-    """The image that a session worked on, which is known by its hash, and where its pixels lie.
-
-    It is the one in the session, or that of one of its places.
-    """
+def _find_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
+    """Find the image of a session by its hash, in the session or in a file that it names."""
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.sites.blocked_labels import BlockedLabels
     from napari_gsw.files.geometry import geometry_from_layer
@@ -111,16 +113,16 @@ def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
     from napari_gsw.files.session_file import find_image_files
 
     saved, (first, *_) = session.run, session.images or (None,)
-    places = [] if first is None else find_image_files(first, path)
-    if first is not None and first.pixels is not None and _is_own(saved, first.pixels):
+    files = [] if first is None else find_image_files(first, path)
+    if first is not None and first.pixels is not None and _is_image_of(saved, first.pixels):
         return first.pixels, geometry_from_layer(first.layer, saved.settings.axes)
-    for place in places:
-        image, _ = open_image(place)
-        if is_lazy(image) and not isinstance(saved.problem.sites, BlockedLabels):  # it was not worked on in blocks
-            image, _ = read_image(place)
-        if _is_own(saved, image):
-            return image, read_geometry_or_unknown(place)
-    if not places and (first is None or first.pixels is None):
+    for file in files:
+        image, _ = open_image(file)
+        if is_lazy(image) and not isinstance(saved.problem.sites, BlockedLabels):  # it was segmented in memory
+            image, _ = read_image(file)
+        if _is_image_of(saved, image):
+            return image, read_geometry_or_unknown(file)
+    if not files and (first is None or first.pixels is None):
         raise InputError(f"the image of {path!r} is not where it was; name it with --image")
     raise InputError(
         f"the image of {path!r} is not what was segmented: it has changed, or the session is of a part of it or of "
@@ -128,24 +130,7 @@ def _own_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
     )
 
 
-def _is_own(saved: SavedRun, image: Any) -> bool:
+def _is_image_of(saved: SavedRun, image: Any) -> bool:
     from napari_gsw.core.pipeline.provenance import describe_image
 
     return not saved.looks or describe_image(image) == dict(saved.looks)
-
-
-def _other_image(saved: SavedRun, name: str) -> tuple[Choice | None, Any]:
-    """An image that was named, and how to segment it: axes and spacing are its own. None if it is the session's."""
-    from napari_gsw.cli.options import open_image_to_segment
-    from napari_gsw.methods import Choice
-
-    choice = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
-    image, axes = open_image_to_segment(name, choice)
-    return (None if saved.looks and _is_own(saved, image) else choice.with_axes(axes).with_spacing(name)), image
-
-
-def _is_folder(path: str) -> bool:
-    """Whether images are meant that lie in a folder; a zarr is an image."""
-    from napari_gsw.files.zarr_io import is_zarr
-
-    return os.path.isdir(path) and not is_zarr(Path(path))

@@ -17,7 +17,6 @@ from scipy.io import savemat
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
-from napari_gsw.cli.options import METHOD_NAMES
 from napari_gsw.methods import METHODS, choose, segment
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
 from napari_gsw.research.evaluation.evaluate import (
@@ -222,10 +221,6 @@ def test_pixels_without_a_polygon_do_not_count():
     assert score_partition(found % 2, shown._replace(ignore_background=False))["rand_one_human"] < 1.0
 
 
-def test_the_list_of_methods_is_the_same_everywhere():
-    assert sorted(METHODS) == sorted(METHOD_NAMES)
-
-
 def test_levels_are_scored_on_demand(bsds, tmp_path, capsys):
     words = ("evaluate", "--jobs", "1", "--bsds", bsds, "-o", tmp_path / "out", *QUICK)
     assert main([*map(str, words), "--levels"]) == 0
@@ -259,7 +254,7 @@ ELSEWHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("method", [n for n in METHOD_NAMES if not METHODS[n].needs_seeds and n not in ELSEWHERE])
+@pytest.mark.parametrize("method", [n for n in METHODS if not METHODS[n].needs_seeds and n not in ELSEWHERE])
 def test_every_method_segments_and_is_scored(folder, method):
     """Three stripes of clear colours, which every method finds."""
     if method == "mean-shift":
