@@ -248,7 +248,7 @@ def summarize(outcome: MethodResult, labels_path: Path) -> str:
     result = outcome.result
     if result is None:
         return f"{count(int(outcome.provenance['regions']), 'region')}; written to {labels_path}"
-    parts = f", {count(result.n_regions, 'object' if result.objects else 'region')}"
+    parts = f", {count(result.n_regions, 'object' if result.has_background else 'region')}"
     parts = "" if result.summary.settings.view == "clusters" else parts
     best = result.snapshot.best
     notes = f"; {result.diagnosis.summary}" if len(result.traces) > 1 else ""

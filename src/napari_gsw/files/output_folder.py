@@ -360,7 +360,9 @@ def _disown(scratch: Path, target: Path, names: Collection[str], manifest: str) 
 def check_label_folder(path: Path) -> None:
     """Refuse an existing file or folder that is not a label image of OME-Zarr."""
     if os.path.lexists(path) and not is_label_zarr(path):
-        raise InputError(f"{str(path)!r} is there already and is no label image of OME-Zarr; choose another name")
+        raise InputError(
+            f"cannot write {str(path)!r}: the file exists and is no OME-Zarr label image; choose another name"
+        )
 
 
 def _move(source: Path, target: Path) -> None:
