@@ -46,30 +46,14 @@ LASTING = {
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How jobs are run.
+    """How jobs are run."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where the results go; the journals are in a folder inside it.
-    jobs : int
-        Number of processes; 1 works in this one.
-    fresh : bool
-        Ignore what an earlier run has done.
-    quiet : bool
-        Show no progress bar. Failed jobs are named all the same.
-    retries : int
-        How often a job that failed for a transient reason is tried again.
-    overwrite : bool
-        Replace foreign files.
-    """
-
-    folder: Path
-    jobs: int = 1
-    fresh: bool = False
-    quiet: bool = False
-    retries: int = 1
-    overwrite: bool = False
+    folder: Path  # where the results go; the journals are in a folder inside it
+    jobs: int = 1  # number of processes; 1 works in this one
+    fresh: bool = False  # ignore what an earlier run has done
+    quiet: bool = False  # show no progress bar; failed jobs are named all the same
+    retries: int = 1  # of a job that failed for a transient reason
+    overwrite: bool = False  # replace foreign files
 
 
 class Failure(NamedTuple):
@@ -133,14 +117,10 @@ def iter_jobs(
     ----------
     title : str
         Name of the journals and the progress bar; one word.
-    work : callable
-        Function of a module that is called with the value of each job, in another process.
-    jobs : mapping of str to object
-        Value of each job, by name.
+    work, jobs : callable, mapping of str to object
+        Function of a module, which is called in another process, and its argument for each job by name.
     depends_on : mapping
         What the records depend on besides, ready for JSON.
-    options : JobOptions
-        Where the results go, and how the jobs are run.
     files : mapping of str to sequence of Path, optional
         Files that each job reads. A job is run again when one of them has changed.
     engine : callable, optional

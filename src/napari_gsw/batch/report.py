@@ -32,19 +32,7 @@ def make_report(names: Sequence[str], outcomes: Mapping[str, JobOutcome]) -> lis
 def write_report(
     spec: BatchSpec, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
 ) -> None:
-    """Write both reports into the output folder.
-
-    Parameters
-    ----------
-    spec, output : BatchSpec, Path
-        The batch and its folder.
-    outcomes : mapping of str to JobOutcome or None
-        Outcomes of this run by image; None if an image was never reached.
-    journal : Journal
-        Journal of all runs with the same settings.
-    seconds : float
-        Duration of this run.
-    """
+    """Write both reports into the output folder: `outcomes` are those of this run, `journal` tells of all runs."""
     for _ in range(MAX_ROUNDS):
         before = journal.files()
         everything = {**_read_other_outcomes(spec, output, journal), **outcomes}

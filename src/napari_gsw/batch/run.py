@@ -75,7 +75,7 @@ def run_batch(
     overwrite : bool
         Begin anew, whatever an earlier run has left, and replace foreign files.
     scheduler : str, optional
-        Dask scheduler, see :class:`BatchOptions`.
+        Address of a Dask scheduler, or its file, or ``local`` for a cluster of `jobs` processes on this machine.
     teachers : sequence of ReferenceImage
         Painted images. Every image is segmented together with them, so that labels mean the same; the preset is
         changed as :func:`napari_gsw.segment` does it for several images.

@@ -28,36 +28,16 @@ FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("s
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a batch makes.
-
-    Parameters
-    ----------
-    image_folder : Path
-        Folder of the images.
-    choice : Choice
-        Method and settings.
-    seed : int
-        Random seed of every image.
-    selection : Selection
-        Which images are taken.
-    format : {"tif", "png", "zarr"}
-        Format of the labels.
-    extras : OutputOptions
-        What is written besides the labels.
-    teachers : tuple of ReferenceImage
-        Painted images; every image is segmented together with them.
-    maps : mapping of str to str
-        Files of input maps by name, with {stem} for the name of an image without its ending.
-    """
+    """What a batch makes."""
 
     image_folder: Path
-    choice: Choice
-    seed: int = 0
+    choice: Choice  # method and settings
+    seed: int = 0  # of every image
     selection: Selection = field(default_factory=Selection)
-    format: str = "tif"
+    format: str = "tif"  # of the labels: tif, png or zarr
     extras: OutputOptions = field(default_factory=OutputOptions)
-    teachers: tuple[ReferenceImage, ...] = ()
-    maps: Mapping[str, str] = field(default_factory=dict)
+    teachers: tuple[ReferenceImage, ...] = ()  # painted images, with which every image is segmented together
+    maps: Mapping[str, str] = field(default_factory=dict)  # files by name, with {stem} for the name of an image
 
     def __post_init__(self) -> None:
         method = self.choice.method
@@ -128,24 +108,13 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class BatchOptions(JobOptions):
-    """How a batch is run; the labels do not depend on it.
+    """How a batch is run; the labels do not depend on it."""
 
-    `jobs` does not count on an existing cluster, whose workers do.
-
-    Parameters
-    ----------
-    resume : bool
-        Keep what an earlier run has made of the same images with the same settings.
-    scheduler : str, optional
-        Address of a Dask scheduler, or its file, or ``local`` for a cluster of `jobs` processes on this machine. By
-        default plain processes are used.
-    dashboard : bool
-        Print the address of the cluster's dashboard.
-    """
-
-    resume: bool = False
+    resume: bool = False  # keep what an earlier run has made of the same images with the same settings
+    # Address of a Dask scheduler, or its file, or `local` for a cluster of `jobs` processes on this machine. On an
+    # existing cluster its workers count, and not `jobs`. None uses plain processes.
     scheduler: str | None = None
-    dashboard: bool = False
+    dashboard: bool = False  # print the address of the cluster's dashboard
 
     def __post_init__(self) -> None:
         if self.jobs < 1 or self.retries < 0:
