@@ -1,9 +1,4 @@
-"""Every setting, once: its default, its bounds and one sentence of help.
-
-The command line, the widget, the documentation and the saved provenance all read this declaration; none
-of them has a list of its own. :class:`Settings` is frozen: a changed setting is a new object
-(``replace``), so that what was saved is what was run. May import the ground of core alone.
-"""
+"""Every setting, declared once: the command line, the widget, the docs and the provenance read it here."""
 
 from __future__ import annotations
 
@@ -37,11 +32,11 @@ __all__ = [
     "upgrade_names",
 ]
 
-# The parts of a form, in its order.
+# Sections of a form, in its order.
 SECTIONS = ("image", "superpixels", "features", "prior", "coupling", "evidence", "strokes", "sampler", "result")
-# Pixels of a site at least, however far they are apart, unless fewer are asked for.
+# Fewest pixels of a superpixel, however far apart pixels are, unless fewer are asked for.
 MIN_PIXELS = 6
-# Settings that had another name in files that older versions have written.
+# Names of settings in older versions.
 RENAMED = {"boundaries": "boundary_model"}
 
 
@@ -58,7 +53,7 @@ class Settings(
     SuperpixelSettings,
     ImageSettings,
 ):
-    """All settings of a segmentation. See ``docs/settings.md`` for the table made from this class."""
+    """All settings of a segmentation; ``docs/settings.md`` is made from this class."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,24 +63,22 @@ class Settings(
             raise InputError(f"bond_low must be a number in [0, bond = {self.bond:g}], not {self.bond_low:g}")
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some settings changed. Who asks for a size of sites does not want a number of them."""
+        """Return a copy with some settings changed; a size of superpixels replaces their number."""
         if changes.get("site_size") is not None:
             changes = {"site_count": None} | changes
         return super().replace(**changes)
 
     def is_active(self, name: str) -> bool:
-        """Whether a setting has any effect beside the others; objects by a network go by two of the couplings'."""
+        """Whether a setting has any effect; a network that finds objects uses two settings of the couplings."""
         if name in ("boundary_model", "network") and self.objects == "network" and self.is_active("objects"):
             return True
         return super().is_active(name)
 
     def site_count_for(self, pixels: int, volume: float = 1.0) -> int:
-        """How many sites so many pixels are to become.
+        """Return how many superpixels an image of so many pixels gets.
 
-        Parameters
-        ----------
-        volume : of a pixel in units of the smallest distance between pixels. A site has the size of `site_size` cubes
-            of that distance, as it would have in an image without a spacing, but `LEAST_PIXELS` pixels.
+        With a spacing, `site_size` counts cubes of the smallest distance between pixels, and `volume` is how many of
+        these a pixel is. But a superpixel has at least `MIN_PIXELS` pixels.
         """
         size = max(self.site_size / volume, min(self.site_size, MIN_PIXELS)) if volume > 1 else self.site_size
         by_size = max(1, round(pixels / size))
@@ -93,14 +86,14 @@ class Settings(
 
 
 def upgrade_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of settings by the names of today, from a file that any version may have written.
+    """Replace the names of settings in a file of an older version by those of today.
 
-    >>> present_names({"beta": 2.0, "boundaries": "shipped"})
+    >>> upgrade_names({"beta": 2.0, "boundaries": "shipped"})
     {'beta': 2.0, 'boundary_model': 'shipped'}
     """
     return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def setting_fields() -> Mapping[str, Setting]:
-    """All settings by name, in the order of the declaration."""
+    """Return all settings by name, in the order of the declaration."""
     return Settings.setting_fields()

@@ -1,38 +1,47 @@
-"""How a setting is declared: its default, its bounds and one sentence of help, in one place.
-
-:class:`Options` is the frozen record of such settings that the package's own and those of the methods it is compared
-with have in common: values are checked and given their type when the record is made.
-"""
+"""Declaration of a setting: its default, its bounds and one sentence of help, in one place."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from numbers import Real
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
 
+# Bounds of many settings: a number > 0, and a fraction below 1.
+POSITIVE: Mapping[str, Any] = {"low": 0.0, "exclusive_min": True}
+SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "exclusive_max": True}
+
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one setting beside its name and its default.
+    """What is known of a setting beside its name and its default.
 
     Attributes
     ----------
-    help : one sentence for a person.
-    section : the part of the form it belongs to.
-    kind : the type of its values; ``None`` is a further value where `optional` is true.
-    low, high : the allowed range; the ends are allowed unless `exclusive_min` or `exclusive_max` is set.
-    choices : the allowed words, for a setting that is one of several words.
-    symbol : its name in the paper.
-    title : its name in a form, where the name itself is not a word.
-    usual : what ``None`` comes to as a rule, for a form to show in its place.
-    when : another setting and those of its values with which this one matters (none named: all but 0); None if it
-        always does.
+    help : str
+        One sentence for the user.
+    section : str
+        Section of the form.
+    kind : type
+        Type of the values; None is a value, too, if `optional` is true.
+    low, high : float
+        Bounds, which are allowed unless `exclusive_min` or `exclusive_max` is set.
+    choices : tuple of str
+        The allowed words, if there are only some.
+    symbol : str
+        Name in the paper.
+    title : str
+        Name in a form, where the name itself is not a word.
+    usual : float, optional
+        Value that None stands for in most images.
+    active_if : tuple of str and tuple, optional
+        Another setting, and those of its values (none named: all but 0) with which this one has an effect.
     """
 
     help: str
@@ -51,104 +60,115 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words, as error messages and the help print them."""
+        """The allowed values in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        word = {int: "a whole number", float: "a number", str: "text"}[self.kind]
+        text = {int: "a whole number", float: "a number", str: "text"}[self.kind]
         if math.isfinite(self.low) and math.isfinite(self.high):
             left, right = "(" if self.exclusive_min else "[", ")" if self.exclusive_max else "]"
-            word += f" in {left}{self.low:g}, {self.high:g}{right}"
+            text += f" in {left}{self.low:g}, {self.high:g}{right}"
         elif math.isfinite(self.low):
-            word += f" {'>' if self.exclusive_min else '>='} {self.low:g}"
+            text += f" {'>' if self.exclusive_min else '>='} {self.low:g}"
         elif math.isfinite(self.high):
-            word += f" {'<' if self.exclusive_max else '<='} {self.high:g}"
-        return word + (" or none" if self.optional else "")
+            text += f" {'<' if self.exclusive_max else '<='} {self.high:g}"
+        return text + (" or none" if self.optional else "")
 
     def convert(self, name: str, value: Any) -> Any:
-        """Check one value and give it its type; text (from a command line or a file) is parsed."""
+        """Check a value and give it its type; text from a command line or a file is parsed."""
         if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
             return None
         try:
             converted = self._parse(value)
         except (TypeError, ValueError, OverflowError):
             raise InputError(f"{name} must be {self.allowed}, not {value!r}") from None
-        inside = converted in self.choices if self.choices else self.kind is str or self.is_inside(converted)
-        if not inside:
+        if not (converted in self.choices if self.choices else self.kind is str or self.is_inside(converted)):
             raise InputError(f"{name} must be {self.allowed}, not {value!r}")
         return converted
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a number is in the allowed range; NaN, which compares false with everything, is not, nor infinity."""
+        """Whether a number is finite and within the bounds."""
         if not -math.inf < value < math.inf:
             return False
-        above = self.low < value if self.exclusive_min else self.low <= value
-        below = value < self.high if self.exclusive_max else value <= self.high
-        return bool(above and below)
+        is_above = self.low < value if self.exclusive_min else self.low <= value
+        is_below = value < self.high if self.exclusive_max else value <= self.high
+        return bool(is_above and is_below)
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse what is no number of the allowed range, for those who use a value without :class:`Options`."""
+        """Refuse what is no number within the bounds, without converting it."""
         if self.optional and value is None:
             return
         if isinstance(value, bool) or not isinstance(value, Real) or not self.is_inside(value):
             raise InputError(f"{name} must be {self.allowed}, not {value!r}")
 
     def _parse(self, value: Any) -> Any:
-        """A value, or the text of one, as this setting's type; ValueError if it is none."""
-        if isinstance(value, bool) or getattr(value, "ndim", 0) != 0:
-            return _refuse(value)
-        if self.kind is int:
-            number = int(value) if isinstance(value, str) else value
-            return int(number) if number == int(number) else _refuse(value)
-        if self.kind is str:
-            return value if isinstance(value, str) else _refuse(value)
-        if getattr(getattr(value, "dtype", None), "kind", "") == "c":  # numpy would drop the imaginary part
+        """Convert a value, or the text of one, to this setting's type."""
+        is_complex = getattr(getattr(value, "dtype", None), "kind", "") == "c"  # numpy drops the imaginary part
+        if isinstance(value, bool) or getattr(value, "ndim", 0) != 0 or is_complex:
             raise TypeError
-        return float(value)
+        if self.kind is float:
+            return float(value)
+        converted = int(value) if self.kind is int else value
+        if not isinstance(converted, self.kind) or (not isinstance(value, str) and converted != value):
+            raise ValueError
+        return converted
 
 
-def _refuse(value: Any) -> Any:
-    raise ValueError(value)
+def setting(default: Any, section: str, help: str, *, bounds: str = "", **more: Any) -> Any:
+    """Declare a setting as a field of a dataclass.
 
-
-# Ranges that many settings have: a number > 0, and a share that is less than all.
-POSITIVE: Mapping[str, Any] = {"low": 0.0, "exclusive_min": True}
-SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "exclusive_max": True}
-
-
-def setting(default: Any, section: str, help: str, **more: Any) -> Any:
-    """A dataclass field with its :class:`Setting` attached; the kind follows from the default."""
+    Parameters
+    ----------
+    default, section, help
+        The kind follows from the default, unless that is None.
+    bounds : str
+        Interval such as "[0, 1)" or "(0, inf)", in place of `low` and `high`.
+    **more
+        Other attributes of :class:`Setting`.
+    """
     kind = more.pop("kind", type(default))
+    if bounds:
+        low, high = (float(end) for end in bounds[1:-1].split(","))
+        more |= {"low": kind(low) if math.isfinite(low) else low, "high": kind(high) if math.isfinite(high) else high}
+        more["exclusive_min"] = bounds[0] == "(" and math.isfinite(low)
+        more["exclusive_max"] = bounds[-1] == ")" and math.isfinite(high)
     return field(default=default, metadata={"setting": Setting(help=help, section=section, kind=kind, **more)})
 
 
-# The settings of each class of options: a form asks for them hundreds of times.
-_DECLARED: dict[type, Mapping[str, Setting]] = {}
+def declare_in(section: str) -> Callable[..., Any]:
+    """Return a function that declares settings of one section from `default`, `help` and more."""
+
+    def declare(default: Any, help: str, **more: Any) -> Any:
+        return setting(default, section, help, **more)
+
+    return declare
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings, each made by :func:`setting`. Frozen: a changed setting is a new object (:meth:`replace`)."""
+    """Settings, each declared by :func:`setting`. A changed setting is a new object (:meth:`replace`)."""
 
     def __post_init__(self) -> None:
-        for name, k in self.setting_fields().items():
-            object.__setattr__(self, name, k.convert(name, getattr(self, name)))
+        for name, declared in self.setting_fields().items():
+            object.__setattr__(self, name, declared.convert(name, getattr(self, name)))
 
     @classmethod
+    @cache  # a form asks for them hundreds of times
     def setting_fields(cls) -> Mapping[str, Setting]:
-        """All settings by name, in the order of the declaration."""
-        known = _DECLARED.get(cls)
-        if known is None:
-            known = _DECLARED[cls] = {f.name: f.metadata["setting"] for f in dataclasses.fields(cls)}
-        return known
+        """Return all settings by name, in the order of the declaration."""
+        return {f.name: f.metadata["setting"] for f in dataclasses.fields(cls)}
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some settings changed; an unknown name is an error that suggests the nearest one."""
+        """Return a copy with some settings changed."""
+        names = self.setting_fields()
         for name in changes:
-            self._known(name)
+            if name not in names:
+                similar = difflib.get_close_matches(name, names, n=1)
+                hint = f"did you mean {similar[0]}?" if similar else f"the settings are {', '.join(names)}"
+                raise InputError(f"there is no setting {name!r}; {hint}")
         return dataclasses.replace(self, **changes)
 
     def is_active(self, name: str) -> bool:
-        """Whether a setting has any effect beside the others as they are."""
+        """Whether a setting has any effect beside the others."""
         active_if = self.setting_fields()[name].active_if
         if active_if is None:
             return True
@@ -157,13 +177,5 @@ class Options:
         return self.is_active(other) and (value in values if values else value is None or bool(value))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values by name, ready for JSON."""
+        """Return plain values by name, ready for JSON."""
         return dataclasses.asdict(self)
-
-    @classmethod
-    def _known(cls, name: str) -> None:
-        names = cls.setting_fields()
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; the settings are {', '.join(names)}"
-            raise InputError(f"there is no setting {name!r}{hint}")
