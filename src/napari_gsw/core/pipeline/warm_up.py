@@ -90,8 +90,9 @@ def start_compiler(function: str) -> subprocess.Popen[bytes] | None:
 def _count_kernels(process: subprocess.Popen[bytes]) -> None:
     counted = 0
     PROGRESS.add(depth=1)
-    with suppress(ValueError):  # half of a line
-        for line in process.stdout or ():
+    assert process.stdout is not None
+    with suppress(ValueError), process.stdout:  # half of a line
+        for line in process.stdout:
             PROGRESS.add(count=int(line) - counted)
             counted = int(line)
     PROGRESS.add(depth=-1)
