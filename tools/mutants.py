@@ -180,7 +180,7 @@ MUTANTS = (
         "core/sampler/options.py",
         "annealing=make_annealing(settings.hot, burn_in) if settings.hot > 1 else NO_ANNEALING,",
         "annealing=NO_ANNEALING,",
-        ("tests/core/pipeline/test_pipeline.py", "-k", "tempers_where"),
+        ("tests/core/pipeline/test_segment.py", "-k", "tempers_where"),
     ),
     Mutant(
         "the Gaussian part of a cluster is not renewed when a group leaves",
@@ -236,21 +236,21 @@ MUTANTS = (
         "core/interactive/interactive_run.py",
         "np.where(self.locks, LOCK_WEIGHT, self.pixels)",
         "self.pixels",
-        ("tests/core/pipeline/test_live_chain.py", "-k", "lock_keeps_its_number"),
+        ("tests/core/interactive/test_interactive_run.py", "-k", "lock_keeps_its_number"),
     ),
     Mutant(
         "sums of before a correction count after it",
         "core/sampler/chain.py",
         "counted=np.array([sweep, 0, sweep]),",
         "counted=np.array([sweep, 1, sweep]),",
-        ("tests/core/pipeline/test_live_chain.py", "-k", "begin_anew"),
+        ("tests/core/interactive/test_interactive_run.py", "-k", "begin_anew"),
     ),
     Mutant(
         "a freed site is bonded to its neighbours while it is drawn",
         "core/sampler/chain.py",
         "gibbs.options.replace(bonds=constant_bonds(chain.problem, 0.0), regroups=0, moves=NO_MOVES)",
         "gibbs.options.replace(regroups=0, moves=NO_MOVES)",
-        ("tests/core/pipeline/test_live_chain.py", "-k", "drawn_from_its_law"),
+        ("tests/core/interactive/test_interactive_run.py", "-k", "drawn_from_its_law"),
     ),
     Mutant(
         "any paint in a site means the site",

@@ -12,7 +12,7 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
-from napari_gsw.sample_data import SAMPLES, sample
+from napari_gsw.sample_data import sample
 from napari_gsw.scores import partitions as metrics
 
 IMAGE = astronaut()[60:180, 150:300]
@@ -60,7 +60,7 @@ def test_settings_as_keywords_or_as_an_object():
         gsw.segment(IMAGE, preset="best")
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (40, 40), (40, 40, 3), (8, 20, 20)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (40, 40, 3), (8, 20, 20)])
 @pytest.mark.parametrize("preset", ["general", "paper"])
 @pytest.mark.parametrize("likelihood", ["words", "luminance", "gaussian"])
 def test_a_constant_image_or_a_single_pixel_is_one_cluster(shape, preset, likelihood):
@@ -130,10 +130,10 @@ def test_every_sampler_and_start(sampler, start):
 @pytest.mark.parametrize(
     "changes",
     [
-        dict(prior="potts", K=4),
+        dict(prior="potts", K=4, start="random"),
         dict(prior="finite-dirichlet", K=5, alpha=0.5),
         dict(prior="pitman-yor", alpha=1.0, theta=0.2),
-        dict(min_size=6),
+        dict(min_size=6, start="random"),
         dict(min_size=3, max_size=30),
     ],
 )
@@ -184,27 +184,12 @@ def test_what_is_not_known_yet_is_not_called_sure():
     assert np.isnan(stopped.boundary).any()
 
 
-def test_a_prepared_problem_is_sampled_as_its_settings_say():
-    settings = gsw.preset("photo", sweeps=30)
-    problem = gsw.prepare(IMAGE, settings)
-    assert np.array_equal(
-        gsw.run(problem, 30, seed=3).trace[:, 0], gsw.segment(IMAGE, settings, seed=3).trace.log_posterior
-    )
-    assert not np.array_equal(gsw.run(problem, 30, seed=3).trace, gsw.run(problem, 30, seed=3, lam=10.0).trace)
-
-
 def test_own_words_are_in_the_provenance(tmp_path):
     book = gsw.Codebook.fit(IMAGE, words=9)
     book.save(tmp_path / "book.json")
     given = gsw.segment(IMAGE, codebook=book, sweeps=1).provenance["given"]
     assert set(given) == {"codebook"}
     assert gsw.segment(IMAGE, codebook=str(tmp_path / "book.json"), sweeps=1).provenance["given"] == given
-
-
-def test_a_random_start_respects_the_prior():
-    for changes in (dict(prior="potts", K=3), dict(min_size=40), dict(max_size=7)):
-        result = gsw.segment(IMAGE, preset="paper", start="random", sweeps=0, **changes)
-        assert np.isfinite(result.snapshot.log_posterior)
 
 
 def test_grey_stored_as_rgb_is_grey_to_the_gaussian():
@@ -219,20 +204,6 @@ def test_samples_with_a_known_truth_are_found(name):
     image, truth = sample(name)
     result = gsw.segment(image, seed=0, view="clusters")
     assert metrics.adjusted_rand(result.labels, truth) > 0.75
-
-
-def test_samples():
-    for name in SAMPLES:
-        image, truth = sample(name)
-        assert image.size > 0
-        assert truth is None or truth.shape == image.shape[: truth.ndim]
-    with pytest.raises(gsw.InputError, match="the samples are astronaut"):
-        sample("lena")
-
-
-def test_warm_up_compiles_quietly(capsys):
-    gsw.warm_up()
-    assert capsys.readouterr() == ("", "")
 
 
 def test_ctrl_c_in_a_script_is_an_exception_like_any_other(tmp_path):

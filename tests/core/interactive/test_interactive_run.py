@@ -48,12 +48,11 @@ def drain(chain):
     return chain
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_numbers_do_not_depend_on_how_often_somebody_looks(problem, seed):
+def test_numbers_do_not_depend_on_how_often_somebody_looks(problem):
     """Nor on whether a chain was saved and restored on its way."""
 
     def begun():
-        chain = InteractiveRun(problem, problem.settings.replace(sweeps=73), seed)
+        chain = InteractiveRun(problem, problem.settings.replace(sweeps=73), 1)
         chain.target = 73
         return chain
 

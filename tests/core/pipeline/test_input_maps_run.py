@@ -84,6 +84,13 @@ def test_channels_of_features_give_back_the_truth(mosaic, channels):
     assert result.provenance["maps"]["features"]["channel_axis"] == "first"
 
 
+def square():
+    """A noisy bright square, and where it is."""
+    inside = np.zeros((60, 60), bool)
+    inside[15:45, 20:50] = True
+    return np.where(inside, 60.0, 0.0) + np.random.default_rng(0).normal(0, 4, inside.shape), inside
+
+
 @pytest.mark.parametrize("names", ["background", "both"])
 def test_a_map_of_the_foreground_is_a_field_on_named_clusters(names):
     rng = np.random.default_rng(0)
@@ -109,10 +116,7 @@ def test_a_map_of_the_foreground_is_a_field_on_named_clusters(names):
 
 
 def test_strokes_and_a_foreground_speak_together():
-    rng = np.random.default_rng(0)
-    inside = np.zeros((60, 60), bool)
-    inside[15:45, 20:50] = True
-    image = np.where(inside, 60.0, 0.0) + rng.normal(0, 4, inside.shape)
+    image, inside = square()
     foreground = np.where(inside, 0.9, 0.1)
     strokes = np.zeros(inside.shape, int)
     strokes[25:35, 30:40] = 7
@@ -125,10 +129,7 @@ def test_strokes_and_a_foreground_speak_together():
 
 
 def test_a_watched_chain_keeps_the_field_through_strokes_locks_and_cuts():
-    rng = np.random.default_rng(0)
-    inside = np.zeros((60, 60), bool)
-    inside[15:45, 20:50] = True
-    image = np.where(inside, 60.0, 0.0) + rng.normal(0, 4, inside.shape)
+    image, inside = square()
     foreground = np.where(inside, 0.9, 0.1)
     settings = gsw.preset("paper", site_count=100, sweeps=40)
     problem = gsw.prepare(image, settings, foreground=foreground)
@@ -189,7 +190,7 @@ def test_volumes_take_maps_too():
 
 def test_several_images_take_no_maps():
     image = np.random.default_rng(0).random((20, 20))
-    with pytest.raises(gsw.InputError, match="boundaries is for one image at a time"):
+    with pytest.raises(gsw.InputError, match="boundaries is for one image, not"):
         gsw.segment([image, image], boundaries=image)
 
 
