@@ -98,25 +98,25 @@ def test_a_saved_model_is_the_same_model(tmp_path):
 
 def test_lightgbm_trees_become_the_same_forest():
     lightgbm = pytest.importorskip("lightgbm")
-    from napari_gsw.research.training.boundaries import TREES, as_forest
+    from napari_gsw.research.training.boundaries import TREES, convert_trees
 
     rows = RNG.normal(size=(2000, 5))
     target = 1 / (1 + np.exp(-(rows[:, 0] + rows[:, 1] * rows[:, 2])))
     made = lightgbm.train(dict(TREES), lightgbm.Dataset(rows, target), 20)
-    forest = as_forest(made.dump_model()["tree_info"])
+    forest = convert_trees(made.dump_model()["tree_info"])
     assert forest.scores(rows) == pytest.approx(made.predict(rows, raw_score=True), abs=1e-6)
 
 
 def test_learning_on_images_of_its_own(tmp_path):
     pytest.importorskip("lightgbm")
-    from napari_gsw.research.training.boundaries import FOLDS, Look, fold_of, learn
+    from napari_gsw.research.training.boundaries import FOLDS, TrainingImage, fold_of, learn
 
     looks = []
     for _ in range(FOLDS):
         words, graph, sites = described(stripes(20.0))
         sums = SiteSums(words, graph)
         apart = across_stripes(graph, sites).astype(float)
-        looks.append(Look(graph, sums, compute_local_cues(words, graph, sums), apart))
+        looks.append(TrainingImage(graph, sums, compute_local_cues(words, graph, sums), apart))
     model = learn(looks, fold_of(len(looks)), {})
     words, graph, sites = described(stripes(20.0))
     odds = model.log_odds(words, graph)

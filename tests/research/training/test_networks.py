@@ -8,14 +8,15 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.features.object_network import to_uint8
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.research.training.network_objects import (
-    ACROSS,
-    drawn_pictures,
-    middles,
-    object_pictures,
-    scaled,
-    typical_width,
-    widths,
+from napari_gsw.research.training.object_images import (
+    WIDTH,
+    draw_shapes,
+    draw_touching,
+    make_centre_map,
+    make_pictures,
+    make_width_map,
+    median_width,
+    scale_to_width,
 )
 
 RNG = np.random.default_rng(8)
@@ -47,7 +48,7 @@ def folder(tmp_path):
 def test_middles_are_bright_in_the_middle_of_objects():
     labels = np.zeros((20, 30), np.int64)
     labels[3:14, 3:14], labels[3:14, 14:25] = 1, 2
-    middle = middles(labels)
+    middle = make_centre_map(labels)
     assert middle[8, 8] == middle[8, 19] == 255
     assert middle[8, 13] == middle[8, 14] == middle[0, 0] == 0
 
@@ -55,63 +56,60 @@ def test_middles_are_bright_in_the_middle_of_objects():
 def test_pictures_are_brought_to_one_size_of_objects():
     labels = np.zeros((90, 90), np.int64)
     labels[10:54, 20:64] = 5
-    image, smaller = scaled(to_uint8(labels * 1000), labels)
-    assert typical_width(smaller) == pytest.approx(ACROSS, abs=1)
+    image, smaller = scale_to_width(to_uint8(labels * 1000), labels)
+    assert median_width(smaller) == pytest.approx(WIDTH, abs=1)
     assert image.shape == (*smaller.shape, 3)
     assert image[smaller == 5].mean() > 240 > 10 > image[smaller == 0].mean()
-    assert typical_width(np.zeros((4, 4), np.int64)) == ACROSS
+    assert median_width(np.zeros((4, 4), np.int64)) == WIDTH
 
 
 def test_widths_go_by_octaves_and_pictures_are_seen_at_two_scales():
     labels = np.zeros((90, 90), np.int64)
     labels[10:18, 20:28], labels[30:62, 30:62] = 3, 7
-    assert widths(labels)[12, 22] == round(255 / 5)
-    assert widths(labels)[40, 40] == round(255 * 3 / 5)
-    assert widths(labels)[0, 0] == 0
+    assert make_width_map(labels)[12, 22] == round(255 / 5)
+    assert make_width_map(labels)[40, 40] == round(255 * 3 / 5)
+    assert make_width_map(labels)[0, 0] == 0
     labels[30:62, 30:62] = 0
-    pictures = object_pictures(labels * 20, labels)
+    pictures = make_pictures(labels * 20, labels)
     assert [one.labels.max() for one in pictures] == [1, 1]
-    assert typical_width(pictures[0].labels) == pytest.approx(8 * 3, abs=1)  # three times is the most
+    assert median_width(pictures[0].labels) == pytest.approx(8 * 3, abs=1)  # three times is the most
     assert np.array_equal(pictures[1].labels, labels > 0)
     # A picture of stains is there more often.
     stained = np.stack((labels, 0 * labels, 3 * labels), axis=-1)
-    assert len(object_pictures(100 * stained + 5, labels)) >= len(pictures)
+    assert len(make_pictures(100 * stained + 5, labels)) >= len(pictures)
 
 
 def test_every_other_drawn_picture_has_no_object():
-    pictures = drawn_pictures(np.random.default_rng(3), 4, 64)
+    pictures = draw_shapes(np.random.default_rng(3), 4, 64)
     assert [bool(one.labels.any()) for one in pictures] == [False, True, False, True]
     shapes = pictures[1]
     assert shapes.image.shape == (64, 64, 3)
-    assert shapes.extra.shape == (64, 64, 2)
+    assert shapes.targets.shape == (64, 64, 2)
 
 
-@pytest.mark.parametrize("name", ["boundary_network", "object_network"])
-def test_a_network_is_learnt_from_a_folder(name, folder, tmp_path):
+@pytest.mark.parametrize("kind", ["photo", "objects"])
+def test_a_network_is_learnt_from_a_folder(kind, folder, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from importlib import import_module
-
     from napari_gsw.core.features.network import load_weights
+    from napari_gsw.research.training import networks
 
-    command = import_module(f"napari_gsw.research.paper.{name}")
     out = tmp_path / "out"
     size = ["--steps", "4", "--batch", "2", "--side", "32", "--folds", "2", "--device", "cpu", "--seed", "5"]
-    command.main([str(folder), "-o", str(out), *size])
-    kind = "photo" if name == "boundary_network" else "objects"
+    networks.main([kind, str(folder), "-o", str(out), *size])
     first = load_weights(out / "network.npz", kind)[1]
     assert load_weights(out / "fold1.npz", kind)[1] != first
     assert (out / "curves.png").stat().st_size > 1000
-    command.main([str(folder), "-o", str(tmp_path / "again"), *size])
+    networks.main([kind, str(folder), "-o", str(tmp_path / "again"), *size])
     assert load_weights(tmp_path / "again" / "network.npz", kind)[1] == first
     with pytest.raises(gsw.InputError, match="multiple of 16"):
-        command.main([str(folder), "-o", str(out), "--side", "40"])
+        networks.main([kind, str(folder), "-o", str(out), "--side", "40"])
 
 
 def test_the_numbers_of_a_module_are_what_the_module_computes():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("onnxruntime")
     from napari_gsw.core.features.network import INPUT_MEAN, INPUT_SCALE, Network
-    from napari_gsw.research.training.network_module import NetworkModule
+    from napari_gsw.research.training.network_training import NetworkModule
     from napari_gsw.research.training.onnx_export import PLANS
 
     torch.manual_seed(0)
@@ -124,7 +122,7 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
     module.eval()
     with torch.no_grad():
         fine, places, _ = module(torch.tensor(image[:1]))
-    arrays = {name: a.astype(np.float32) for name, a in module.numbers().items()}
+    arrays = {name: a.astype(np.float32) for name, a in module.fuse_weights().items()}
     maps = Network("photo", arrays).predict(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
     assert maps.fine[..., 0] == pytest.approx(torch.sigmoid(fine)[0, 0].numpy(), abs=5e-3)
     assert maps.embedding[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
@@ -132,24 +130,24 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
 
 def test_colours_of_crops_are_those_of_pictures():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.research.training.network_crops import lab
+    from napari_gsw.research.training.network_training import convert_to_lab
 
     image = RNG.integers(0, 256, (20, 30, 3)).astype(np.uint8)
-    ours = lab(torch.tensor(image / 255.0, dtype=torch.float32).permute(2, 0, 1)[None])[0].permute(1, 2, 0)
+    ours = convert_to_lab(torch.tensor(image / 255.0, dtype=torch.float32).permute(2, 0, 1)[None])[0].permute(1, 2, 0)
     assert normalize_image(image).channels == pytest.approx(ours.numpy(), abs=0.01)
 
 
 def test_crops_of_no_change_are_the_picture():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.research.training import network_crops as crops
+    from napari_gsw.research.training import network_training as crops
 
     image = RNG.integers(0, 256, (32, 32, 3)).astype(np.uint8)
-    labels = crops.numbered(RNG.integers(0, 9, (32, 32)))
-    store = crops.PictureStore([image], [[labels, labels]], torch.device("cpu"))
-    still = crops.Recolouring(zoom=1.0, turn=0.0, gamma=0.0, gain=0.0, contrast=0.0, grey=0.0)
-    rows = torch.tensor(crops.draws(np.random.default_rng(0), (1,), 1, still))
+    labels = crops.number_labels(RNG.integers(0, 9, (32, 32)))
+    store = crops.ImageStore([image], [[labels, labels]], torch.device("cpu"))
+    still = crops.Augmentation(zoom=1.0, turn=0.0, gamma=0.0, gain=0.0, contrast=0.0, grey=0.0)
+    rows = torch.tensor(crops.draw_crops(np.random.default_rng(0), (1,), 1, still))
     rows[:, crops.ANGLE], rows[:, crops.MIRROR] = 0, 1
-    rows[:, [crops.PLACE_Y, crops.PLACE_X]] = 0.5
+    rows[:, [crops.POSITION_Y, crops.POSITION_X]] = 0.5
     images, seen, extra = store.crops(rows, 32)
     assert extra is None
     assert images[0].permute(1, 2, 0).numpy() == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
@@ -157,33 +155,31 @@ def test_crops_of_no_change_are_the_picture():
 
 
 def test_reliability_says_how_often_what_was_said_is_so():
-    from napari_gsw.research.training.objects import reliability
+    from napari_gsw.research.training.objects import tabulate_reliability
 
-    rows = reliability([np.array([0.1, 0.2, 0.9]), np.array([1.0])], [np.array([0, 1, 1]), np.array([0])], bins=2)
+    rows = tabulate_reliability(np.array([0.1, 0.2, 0.9, 1.0]), np.array([0, 1, 1, 0]), bins=2)
     assert rows[0] == [0.0, 0.5, 2.0, pytest.approx(0.15), 0.5]
     assert rows[1] == [0.5, 1.0, 2.0, pytest.approx(0.95), 0.5]
-    assert np.isnan(reliability([np.array([0.9])], [np.array([1])], bins=2)[0][3:]).all()
+    assert np.isnan(tabulate_reliability(np.array([0.9]), np.array([1]), bins=2)[0][3:]).all()
 
 
 def test_a_calibration_is_right_as_often_as_it_says():
     """A posterior that squares the odds against two being one is brought back to how often they are."""
-    from napari_gsw.research.training.objects import calibration
+    from napari_gsw.research.training.objects import fit_calibration
 
     rng = np.random.default_rng(0)
     truth = rng.uniform(0.02, 0.98, 40_000)
     one = (rng.random(truth.shape) < truth).astype(np.int64)
     odds = truth / (1 - truth)
     said = odds**2 / (1 + odds**2)
-    first, second, shift = calibration(said, one)
+    first, second, shift = fit_calibration(said, one)
     assert (first, second, shift) == pytest.approx((0.5, 0.5, 0), abs=0.04)
 
 
 def test_drawn_shapes_overlap_in_pairs_and_touch_nothing_else():
     from scipy import ndimage
 
-    from napari_gsw.research.training.network_objects import touching_pictures
-
-    for values, labels in touching_pictures(np.random.default_rng(1), 2, side=128):
+    for values, labels in draw_touching(np.random.default_rng(1), 2, side=128):
         assert values.shape == labels.shape == (128, 128)
         parts, count = ndimage.label(labels > 0)
         inside = [np.unique(labels[parts == part]) for part in range(1, count + 1)]

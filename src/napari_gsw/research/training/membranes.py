@@ -1,10 +1,10 @@
-"""Learn the couplings of the preset ``membranes``: electron micrographs and the cells between their membranes.
+"""Learn the couplings of the preset ``membranes``, from electron micrographs and the cells between the membranes.
 
     python -m napari_gsw.research.training.membranes FOLDER OUT
 
-FOLDER has ``images/membrane*`` and ``labels/membrane*``, label images in which membranes are 0. Sections that follow
-one another look alike, so that images whose names agree but for the last character are left out together. OUT gets a
-model that has not seen each of these groups, ``fold0.json`` and so on, and ``boundaries.json``, learnt from all.
+FOLDER has ``images/membrane*`` and ``labels/membrane*``, label images in which membranes are 0. Consecutive sections
+look alike, so images whose names agree except for the last character are left out together. OUT gets a model that has
+not seen each of these groups, ``fold0.json`` and so on, and ``boundaries.json``, learnt from all.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import Float64Array, LabelImage
+from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest
 from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
 from napari_gsw.core.graph.region_graph import RegionGraph, build_region_graph
@@ -26,99 +25,75 @@ from napari_gsw.core.image.ridges import scale_intensity
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder
-from napari_gsw.research.training.boundaries import TREES, as_forest
+from napari_gsw.research.training.boundaries import fit_trees
 from napari_gsw.scores.partitions import contingency_table
 
 ROUNDS = 160
 
 
 @dataclass(frozen=True, eq=False)
-class MembraneLook:
-    """What there is to learn from one image.
-
-    Attributes
-    ----------
-    graph : of its superpixels.
-    cues : (m, cues) the first cues of each edge.
-    apart : (m,) 1 where the two sites of an edge lie in different cells.
-    weight : (m,) length of the edges between sites that lie in cells, 0 of the others.
-    """
+class MembraneImage:
+    """The cues of an image and their target."""
 
     graph: RegionGraph
-    cues: Float64Array
-    apart: Float64Array
-    weight: Float64Array
+    cues: Float64Array  # (m, cues) local cues of each edge
+    target: Float64Array  # (m,) 1 where the two superpixels lie in different cells
+    weight: Float64Array  # (m,) boundary length between superpixels in cells, 0 of the other edges
 
 
-def look(example: Example) -> MembraneLook:
-    """Read an image and compute its first cues."""
-    scene = example.read()
-    pixels = normalize_image(scene.image, scene.axes)
-    sites = make_superpixels(pixels, preset("membranes"))
-    graph = build_region_graph(pixels, sites)
+def extract_cues(example: Example) -> MembraneImage:
+    """Read an image and compute its local cues."""
+    annotated = example.read()
+    image = normalize_image(annotated.image, annotated.axes)
+    sites = make_superpixels(image, preset("membranes"))
+    graph = build_region_graph(image, sites)
+    # The cell that most pixels of a superpixel lie in, 0 if they lie in none.
+    truth = annotated.human_labels[0]
+    table, numbers = contingency_table(sites, truth).toarray(), np.unique(truth)
+    table[:, numbers == 0] = 0
+    cell = np.where(table.any(axis=1), numbers[table.argmax(axis=1)], 0)
     i, j = graph.edges.T
-    cell = cells_of_sites(sites, scene.human_labels[0])
-    known = (cell[i] > 0) & (cell[j] > 0)
-    cues = compute_local_membrane_cues(scale_intensity(pixels), sites, graph)
-    return MembraneLook(graph, cues, (cell[i] != cell[j]).astype(np.float64), graph.length * known)
+    cues = compute_local_membrane_cues(scale_intensity(image), sites, graph)
+    in_cells = (cell[i] > 0) & (cell[j] > 0)
+    return MembraneImage(graph, cues, (cell[i] != cell[j]).astype(np.float64), graph.length * in_cells)
 
 
-def cells_of_sites(sites: NDArray[np.int32], truth: LabelImage) -> NDArray[np.int64]:
-    """(n,) the cell that most pixels of a site lie in that lie in any; 0 if none does."""
-    table = contingency_table(sites, truth).toarray()
-    names = np.unique(truth)
-    table[:, names == 0] = 0
-    return np.where(table.any(axis=1), names[table.argmax(axis=1)], 0)
+def fit(rows: Sequence[Float64Array], images: Sequence[MembraneImage]) -> DecisionForest:
+    """Fit boosted trees to the (m, cues) rows of each image."""
+    return fit_trees(rows, [image.target for image in images], [image.weight for image in images], rounds=ROUNDS)
 
 
-def fitted(rows: Sequence[Float64Array], looks: Sequence[MembraneLook]) -> DecisionForest:
-    """Boosted trees for the log odds of a boundary, from rows (m, cues) of each image."""
-    import lightgbm
-
-    target, weight = (np.concatenate([getattr(one, name) for one in looks]) for name in ("apart", "weight"))
-    data = lightgbm.Dataset(np.concatenate(rows), target, weight=weight)
-    return as_forest(lightgbm.train(dict(TREES), data, ROUNDS).dump_model()["tree_info"])
-
-
-def learn(looks: Sequence[MembraneLook], groups: Sequence[str]) -> BoundaryModel:
-    """Both forests from some images; the second learns from what the first says of groups that it has not seen."""
+def learn(images: Sequence[MembraneImage], groups: Sequence[str]) -> BoundaryModel:
+    """Learn both forests; the second learns from the first one's predictions for groups that it has not seen."""
+    first: dict[str, DecisionForest] = {}
     rows = []
-    for one, group in zip(looks, groups, strict=True):
-        others = [x for x, g in zip(looks, groups, strict=True) if g != group]
-        odds = _first_without(group, others).scores(one.cues) if others else np.zeros(len(one.apart))
-        rows.append(compute_context_membrane_cues(one.graph, one.cues, odds))
-    _KNOWN.clear()
-    return BoundaryModel(fitted([one.cues for one in looks], looks), fitted(rows, looks), cues="membranes")
-
-
-_KNOWN: dict[str, DecisionForest] = {}
-
-
-def _first_without(group: str, others: Sequence[MembraneLook]) -> DecisionForest:
-    """The first forest of all images but a group, learnt once for it."""
-    if group not in _KNOWN:
-        _KNOWN[group] = fitted([one.cues for one in others], others)
-    return _KNOWN[group]
+    for image, group in zip(images, groups, strict=True):
+        others = [x for x, g in zip(images, groups, strict=True) if g != group]
+        if others and group not in first:
+            first[group] = fit([x.cues for x in others], others)
+        odds = first[group].scores(image.cues) if others else np.zeros(len(image.target))
+        rows.append(compute_context_membrane_cues(image.graph, image.cues, odds))
+    return BoundaryModel(fit([image.cues for image in images], images), fit(rows, images), cues="membranes")
 
 
 def membrane_examples(folder: Path) -> list[Example]:
-    """The sections of a folder, in which membranes are left out; a folder may have other pictures too."""
+    """List the sections of a folder; pixels of membranes are not labelled."""
     return [example for example in list_labelled_folder(folder, True) if example.name.startswith("membrane")]
 
 
 def fold_names(examples: Sequence[Example]) -> list[str]:
-    """For each image the group that it is left out with: names that agree but for the last character."""
+    """Return the group of each image: its name without the last character."""
     return [example.name[:-1] for example in examples]
 
 
 def learn_all(examples: Sequence[Example], out: Path) -> None:
     """Learn from all images, and without each group, and write the models."""
-    looks, groups = [look(example) for example in examples], fold_names(examples)
+    images, groups = [extract_cues(example) for example in examples], fold_names(examples)
     out.mkdir(parents=True, exist_ok=True)
     for number, left_out in enumerate(sorted(set(groups))):
         kept = [k for k, group in enumerate(groups) if group != left_out]
-        learn([looks[k] for k in kept], [groups[k] for k in kept]).save(out / f"fold{number}.json")
-    learn(looks, groups).save(out / "boundaries.json")
+        learn([images[k] for k in kept], [groups[k] for k in kept]).save(out / f"fold{number}.json")
+    learn(images, groups).save(out / "boundaries.json")
 
 
 if __name__ == "__main__":
