@@ -153,8 +153,8 @@ def test_citation_and_licence_are_there():
 def test_a_cache_of_an_older_version_is_no_reason_to_fail(tmp_path):
     """Kernels are kept on disk with the types of their records; those of a version that is gone are ignored."""
     script = (
-        "import sys; from napari_gsw.core.partitions import canonical; import numpy as np\n"
-        "print(canonical(np.array([3, 1, 3], np.int32)).tolist())"
+        "import sys; from napari_gsw.core.partitions import canonical_labels; import numpy as np\n"
+        "print(canonical_labels(np.array([3, 1, 3], np.int32)).tolist())"
     )
     asked = dict(env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True)
     first = subprocess.run([sys.executable, "-c", script], **asked)

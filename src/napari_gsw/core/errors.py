@@ -1,33 +1,37 @@
-"""The one exception that a user can cause, and the sentence it carries."""
+"""The exception for errors of the user, and checks of arguments that raise it.
+
+NumPy is imported within the functions, so that the settings and the command line start without it.
+"""
 
 from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import Float64Array
+    from napari_gsw.core.array_types import Float64Array
 
-
-class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one line that says what to do.
-
-    Every check of the package raises this and nothing else, so that the command line, the widget and a
-    batch can show the sentence and leave tracebacks to real defects.
-    """
-
-
-# The largest whole number that kernels can still add to: more sweeps than anybody has time for.
+# The largest integer to which kernels can still add.
 MAX_INTEGER = 2**62
-# Moves of whole clusters beside one sweep, which cannot be interrupted: a number from nowhere must not hang a chain.
+# Largest number of whole-cluster moves per sweep, which cannot be interrupted.
 MAX_MOVES = 10**6
 
 
+class InputError(ValueError):
+    """An input cannot be used; the message is one line that says what to do.
+
+    All checks raise this exception and no other. The command line, the window and batches show its message, and leave
+    tracebacks to defects of the program.
+    """
+
+
 def check_integer(name: str, number: Any, least: int = 0, most: int = MAX_INTEGER) -> int:
-    """A whole number in [least, most] as an int, or an InputError that names it."""
+    """Convert an integer in [least, most] to int, or raise an InputError."""
+    import numpy as np
+
     try:
         fits = not isinstance(number, (bool, np.bool_)) and not np.ndim(number)
         fits = fits and int(number) == number and int(number) >= least
@@ -41,8 +45,8 @@ def check_integer(name: str, number: Any, least: int = 0, most: int = MAX_INTEGE
 
 
 def check_number(name: str, number: Any, low: float, high: float, exclusive_min: bool = False) -> float:
-    """A number in [low, high], or in (low, high] if `open_low`, as a float; or an InputError that names it."""
-    fits = isinstance(number, Real) and not isinstance(number, (bool, np.bool_))
+    """Convert a number in [low, high], or in (low, high] if `exclusive_min`, to float, or raise an InputError."""
+    fits = isinstance(number, Real) and not isinstance(number, bool)
     fits = fits and -math.inf < number < math.inf and low <= number <= high and not (exclusive_min and number == low)
     if not fits:
         above = f"{'>' if exclusive_min else '>='} {low:g}"
@@ -52,7 +56,9 @@ def check_number(name: str, number: Any, low: float, high: float, exclusive_min:
 
 
 def to_array(name: str, values: Any) -> NDArray[Any]:
-    """An array of anything that makes one; rows of different lengths make none."""
+    """Convert anything array-like to an array, or raise an InputError."""
+    import numpy as np
+
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as reason:
@@ -60,16 +66,20 @@ def to_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def to_float_array(name: str, values: Any) -> Float64Array:
-    """A float64 array from numbers of any real type, or an InputError that names it; not necessarily finite."""
+    """Convert real numbers, finite or not, to a float64 array, or raise an InputError."""
+    import numpy as np
+
     array = to_array(name, values)
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} must hold numbers, not {array.dtype}")
-    with np.errstate(over="ignore"):  # a long double that is too large becomes infinite, and is refused as that
+    with np.errstate(over="ignore"):  # a long double that is too large becomes infinite, which is refused later
         return np.asarray(array, dtype=np.float64)
 
 
 def check_seed(seed: Any) -> int:
-    """A seed as an int: a whole number >= 0; None draws one, so that it can be recorded."""
+    """Convert an integer >= 0 to int; draw a seed for None, so that it can be recorded."""
     if seed is None:
+        import numpy as np
+
         return int(np.random.SeedSequence().generate_state(1)[0])
     return check_integer("seed", seed, most=2**128)
