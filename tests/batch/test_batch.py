@@ -302,19 +302,6 @@ def test_what_cannot_begin_is_one_line_and_exit_code_2(folder, tmp_path, capsys)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_help_explains_every_option(capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["batch", "--help"])
-    assert end.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
-    for option in (
-        *("preset", "set", "seed", "method", "jobs", "retries", "resume", "overwrite", "format", "uncertainty"),
-        *("save-plot", "save-sites", "recursive", "pattern", "limit", "scheduler", "dashboard", "quiet"),
-    ):
-        assert f"--{option}" in text
-    assert "130 stopped by Ctrl+C" in text
-
-
 # Some images fail
 
 

@@ -117,8 +117,8 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
     rows = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
     assert rows.failed == {"job 1": WORKER_DIED}
     assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
-    # In the pool, where it takes what is in flight with it; alone; and alone again.
-    assert calls(tmp_path, 1) == 3
+    # In the pool, where what is in flight is lost with it; alone, if something was; and once more as a retry.
+    assert calls(tmp_path, 1) in (2, 3)
     assert sum(calls(tmp_path, k) for k in (0, 2, 3, 4)) <= 5
 
 

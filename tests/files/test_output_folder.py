@@ -21,7 +21,6 @@ from napari_gsw.files.output_folder import (
     Manifest,
     check_writable,
     fingerprint,
-    machine,
     output_folder,
     read_manifest,
     replace_atomically,
@@ -293,7 +292,3 @@ def test_folder_of_another_name_stays(name, tmp_path):
     left.mkdir()
     os.utime(left, (0, 0))
     assert remaining(tmp_path) == [left.name]
-
-
-def test_machine_has_one_short_name():
-    assert len(machine()) == 12

@@ -210,23 +210,9 @@ def provenance_digest(path: Path) -> str:
 def check_overwrite(
     folder: Path, names: Iterable[str], manifest: str | None, overwrite: Overwrite = False
 ) -> dict[str, bool]:
-    """Refuse to replace files that napari-gsw has not written, or that have changed since.
+    """Refuse to replace foreign files: those that napari-gsw has not written, or that have changed since.
 
-    Parameters
-    ----------
-    folder : Path
-        Output folder, which need not exist.
-    names : iterable of str
-        Files that are to be written.
-    manifest : str or None
-        Name of the manifest; without one every existing file is foreign.
-    overwrite : bool or collection of str
-        Whether foreign files may be replaced, or the names of those that may.
-
-    Returns
-    -------
-    dict of str to bool
-        For each of `names` that exists, whether it is ours.
+    Without a manifest every existing file is foreign. Returns for each of `names` that exists whether it is ours.
     """
     earlier = None if manifest is None else read_manifest(folder / manifest)
     existing = {}
@@ -316,10 +302,10 @@ def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, 
     others = [name for name in names if name != manifest]
     new = {name: [fingerprint(scratch / name)] for name in others}
     # A foreign file that may be replaced is accepted, too.
-    replaced = [name for name in others if os.path.exists(target / name) and not (target / name).is_symlink()]
     either = {name: [*new[name], *listed.get(name, ())] for name in others}
-    for name in replaced:
-        either[name].append(fingerprint(target / name))
+    for name in others:
+        if os.path.exists(target / name) and not (target / name).is_symlink():
+            either[name].append(fingerprint(target / name))
     before = (target / manifest).read_text(encoding="utf-8") if earlier is not None else None
     _replace_text(scratch, target / manifest, Manifest(content, {**listed, **either}).to_json(unfinished=True))
     has_moved = False
@@ -367,15 +353,15 @@ def check_label_folder(path: Path) -> None:
 
 def _move(source: Path, target: Path) -> None:
     """Put a file or folder in its place; an old folder is moved away first, since it cannot be replaced."""
-    if not source.is_dir() or not os.path.lexists(target):
-        os.replace(source, target)
-        return
     replaced = source.with_name(f".replaced-{source.name}")
-    os.replace(target, replaced)
+    must_move_old = source.is_dir() and os.path.lexists(target)
+    if must_move_old:
+        os.replace(target, replaced)
     try:
         os.replace(source, target)
     except BaseException:
-        os.replace(replaced, target)
+        if must_move_old:
+            os.replace(replaced, target)
         raise
 
 
