@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 
 import numpy as np
 import pytest
 
 import napari_gsw as gsw
 from exact_posterior import chain_agreement
-from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.core import jit
 from napari_gsw.core.sampler import bonds, greedy
 from napari_gsw.core.sampler.chain import resample_sites, restart_from, start_chain, step
@@ -30,8 +28,6 @@ from napari_gsw.core.sampler.sample import resume_chain
 from napari_gsw.core.sampler.snapshot import export_state
 from napari_gsw.core.sampler.state import BEST, NOW, Moves
 from napari_gsw.core.sampler.tempering import add_replicas
-from napari_gsw.research.paper import search
-from napari_gsw.research.paper.experiment import Study
 from problems import planar
 
 KINDS = {
@@ -308,34 +304,3 @@ def test_the_ascent_raises_the_best_state_of_a_chain_and_draws_nothing():
     assert np.array_equal(one.labels, two.labels)
     with pytest.raises(ValueError, match="read-only"):
         one.labels[0] = 3
-
-
-# ---- the experiment
-
-
-def test_what_a_run_had_found_by_then():
-    run = {"seconds": [0.0, 1.0, 2.5], "best": [-9.0, -4.0, -3.0], "polished": -2.0}
-    assert [search.best_after(run, t) for t in (0.0, 0.9, 1.0, 3.0)] == [-9.0, -9.0, -4.0, -3.0]
-    other = {"seconds": [0.0], "best": [-8.0], "polished": -1.0}
-    rows = {"a": {"sites": {"paper": 5}, "runs": {"paper/plain/0": run, "paper/annealing/0": other}}}
-    assert search.best_known(rows["a"], "paper") == -1.0
-    assert search.gaps_to_best(rows, "paper", "plain", 1.0).tolist() == [3.0]
-    assert search.gaps_to_best(rows, "paper", "plain", None).tolist() == [1.0]
-    assert search.gaps_to_best(rows, "paper", "annealing", 1.0).tolist() == [7.0]
-
-
-@pytest.mark.slow
-def test_the_experiment_from_end_to_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "QUICK_SECONDS", 0.05)
-    monkeypatch.setattr(search, "SAMPLES", ("mosaic",))
-    study = Study(JobOptions(tmp_path, quiet=True), quick=True)
-    search.reproduce(study)
-    assert not study.failed
-    runs = study.done["mosaic"]["runs"]
-    assert len(runs) == len(search.SEARCHED) * len(search.WAYS)
-    for key, run in runs.items():
-        assert run["polished"] >= run["best"][-1] - 1e-6
-        assert len(run["swap_rate"]) == (search.REPLICAS - 1 if "tempering" in key else 0)
-    found = json.loads((tmp_path / "search.json").read_text())
-    assert set(found["general"]) == set(search.WAYS)
-    assert {"search.csv", "search.png"} <= {p.name for p in tmp_path.iterdir()}

@@ -40,29 +40,16 @@ class Mixing(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Convergence of chains.
-
-    Attributes
-    ----------
-    chains, sweeps : int
-        Number of chains, and the sweeps of each that were compared.
-    mixing : dict of str to Mixing
-        For each name in `QUANTITIES`; empty if there are too few sweeps.
-    edge_deviation : float
-        Standard deviation over the chains of the probability of an edge, averaged over the edges that are not certain
-        in all chains; NaN if there are no two chains to compare.
-    agree : bool
-        Whether nothing indicates that the chains have not converged. For a single chain this only compares its halves.
-    summary : str
-        The same as a sentence.
-    """
+    """Convergence of chains."""
 
     chains: int
-    sweeps: int
-    mixing: dict[str, Mixing]
+    sweeps: int  # of each chain that were compared
+    mixing: dict[str, Mixing]  # for each name in QUANTITIES; empty if there are too few sweeps
+    # Standard deviation over the chains of the probability of an edge, averaged over the edges that are not certain in
+    # all chains; NaN if there are no two chains to compare.
     edge_deviation: float
-    agree: bool
-    summary: str
+    agree: bool  # nothing indicates that the chains have not converged; for one chain this only compares its halves
+    summary: str  # the same as a sentence
 
     @property
     def sentence(self) -> str:

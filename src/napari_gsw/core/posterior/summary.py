@@ -37,20 +37,10 @@ from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_la
 
 
 class Summary:
-    """Summary of a posterior from a pooled snapshot of all chains.
+    """Summary of a posterior, from a pooled snapshot and the traces (sweeps, 3) of all chains.
 
-    Parameters
-    ----------
-    problem, settings : Problem and Settings
-        The sampled problem, and how to show the result.
-    snapshot : Snapshot
-        Best state, sums and draws of all chains.
-    traces : sequence of (sweeps, 3) arrays
-        Trace of each chain.
-    shares : sequence of (m,) arrays
-        For each chain the probability that the ends of an edge share a cluster.
-    edits : FixedPixels, optional
-        Objects or regions that the user has fixed. They are ignored in a closed problem.
+    `shares` are, by chain, the probability (m,) that the ends of an edge share a cluster. `edits` are objects or
+    regions that the user has fixed, and are ignored in a closed problem.
     """
 
     # (n,) sites of the displayed image, if it is one of several.

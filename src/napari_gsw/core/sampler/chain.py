@@ -34,30 +34,15 @@ MAX_TRIES = 64
 
 @dataclass
 class Chain:
-    """A running chain.
-
-    Parameters
-    ----------
-    problem, options : Problem and SamplerOptions
-        What is sampled, and how. The options may change between two sweeps.
-    seeds : (n,) int32 array
-        Clamped sites.
-    state : ChainState
-        Labels, clusters, scratch arrays and running sums.
-    rng : numpy.random.Generator
-        Its own generator.
-    draws : Draws
-        The partitions that it keeps.
-    stop : (1,) bool array
-        Set it from another thread to end an advance after the current sweep.
-    """
+    """A running chain."""
 
     problem: Problem
-    options: SamplerOptions
-    seeds: Int32Array
+    options: SamplerOptions  # may change between two sweeps
+    seeds: Int32Array  # (n,) clamped sites
     state: ChainState
     rng: np.random.Generator
     draws: Draws
+    # (1,) set it from another thread to end an advance after the current sweep
     stop: BoolArray = field(default_factory=lambda: np.zeros(1, bool))
 
     @property

@@ -30,24 +30,12 @@ def spawn_seeds(seed: int, count: int) -> list[int]:
 
 
 class Ensemble:
-    """Chains that advance side by side, the same number of sweeps at a time.
-
-    Attributes
-    ----------
-    chains : list of Chain
-        The running chains.
-    snapshots : tuple of Snapshot
-        The newest snapshot of each.
-    executor : Executor or None
-        Threads to sample in; None uses the ensemble's own, one for each chain of several.
-    interval : float
-        Seconds that an advance takes, unless it is interrupted.
-    """
+    """Chains that advance side by side, the same number of sweeps at a time."""
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self.chains = list(chains)
-        self.executor: Executor | None = None
-        self.interval = INTERVAL
+        self.executor: Executor | None = None  # None uses threads of its own, one for each chain of several
+        self.interval = INTERVAL  # seconds that an advance takes
         self._size = 1
         self._pool: tuple[int, Executor] | None = None
         self.refresh()

@@ -68,30 +68,14 @@ def make_ladder(replicas: int, max_temperature: float) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class SamplerOptions:
-    """Options of a chain, which do not change its target distribution.
-
-    Parameters
-    ----------
-    bonds : Bonds
-        Bonds of edges.
-    regroups : int
-        Whole-cluster moves after each sweep.
-    burn_in : int
-        Sweeps since the first start of the chain that the running sums leave out, at least those of `annealing`.
-    annealing : Annealing
-        Temperatures by the number of the sweep.
-    moves : Moves
-        Split-merge moves after each sweep, and the share of full sweeps.
-    ladder : float array, optional
-        Inverse temperatures of replicas that exchange their states, from 1 downwards.
-    """
+    """Options of a chain, which do not change its target distribution."""
 
     bonds: Bonds
-    regroups: int = 0
-    burn_in: int = 0
+    regroups: int = 0  # whole-cluster moves after each sweep
+    burn_in: int = 0  # sweeps since the first start that the running sums leave out, at least those of annealing
     annealing: Annealing = NO_ANNEALING
     moves: Moves = NO_MOVES
-    ladder: Float64Array | None = None
+    ladder: Float64Array | None = None  # inverse temperatures of replicas, from 1 downwards
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regroups", check_integer("regroups", self.regroups, most=MAX_MOVES))

@@ -38,21 +38,12 @@ PROPOSED, ACCEPTED = 0, 1
 
 @dataclass
 class TemperedChain(Chain):
-    """The first replica, with the hotter ones.
+    """The first replica, with the hotter ones."""
 
-    Parameters
-    ----------
-    hotter : list of Chain
-        The other replicas, from cold to hot.
-    exchanges : (replicas - 1, 2) int64 array
-        Proposed and accepted exchanges of each pair of neighbours.
-    threads : int
-        Replicas that advance at a time; the result does not depend on it.
-    """
-
-    hotter: list[Chain] = field(default_factory=list)
+    hotter: list[Chain] = field(default_factory=list)  # from cold to hot
+    # (replicas - 1, 2) proposed and accepted exchanges of each pair of neighbours
     exchanges: Int64Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    threads: int = 1
+    threads: int = 1  # replicas that advance at a time; the result does not depend on it
 
     @property
     def replicas(self) -> list[Chain]:
