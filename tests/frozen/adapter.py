@@ -80,7 +80,7 @@ class Run:
 
     def wake(self) -> None:
         """Let a run at rest settle after a correction."""
-        self._inner.wake()
+        self._inner.resume_after_correction()
         self.finish()
 
     # ---- actions of a person
@@ -88,7 +88,7 @@ class Run:
     def draw(self, where: Any, number: int, lock: bool = True) -> None:
         """Draw a brush stroke over the pixels of an index expression."""
         sites = self._inner.problem.site_image
-        before = np.concatenate(([0], self._inner.numbers))[sites]
+        before = np.concatenate(([0], self._inner.display_labels))[sites]
         after = before.copy()
         after[where] = number
         path = np.argwhere(before != after).astype(float)
@@ -116,11 +116,11 @@ class Run:
 
     def change_settings(self, **changes: Any) -> None:
         """Change settings under way."""
-        self._inner.retune(self._inner.settings.replace(**changes))
+        self._inner.update_settings(self._inner.settings.replace(**changes))
 
     def look_back(self, sweep: int) -> None:
         """Continue from the remembered state nearest to a sweep."""
-        self._inner.go_back(self._inner.history.nearest(sweep)[1])
+        self._inner.revert_to(self._inner.history.nearest(sweep)[1])
 
     def edit(self, kind: str, *arguments: Any, **more: Any) -> None:
         """Edit objects as they are shown: accept, merge, cut, delete or draw."""
@@ -151,7 +151,7 @@ class Run:
     @property
     def numbers(self) -> Any:
         """(n,) numbers on the screen."""
-        return self._inner.numbers
+        return self._inner.display_labels
 
     @property
     def locks(self) -> Any:

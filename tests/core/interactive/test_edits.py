@@ -82,7 +82,7 @@ def test_later_sweeps_leave_an_edit_alone_and_the_others_keep_their_numbers(live
 
 def test_the_clusters_follow_an_edit(live):
     shown = live.summary.labels.astype(np.uint16)
-    background = np.bincount(live.numbers, live.pixels).argmax()
+    background = np.bincount(live.display_labels, live.pixels).argmax()
     for what in ("delete", "draw"):
         live.edit(edit_on(shown, what))
         drain(live)
@@ -90,8 +90,8 @@ def test_the_clusters_follow_an_edit(live):
     assert (fate == -1).any()
     assert (fate == 1).any()
     assert live.locks[fate != 0].all()
-    assert (live.numbers[fate == -1] == background).all()
-    assert (live.numbers[fate == 1] != background).all()
+    assert (live.display_labels[fate == -1] == background).all()
+    assert (live.display_labels[fate == 1] != background).all()
     assert live.summary.snapshot.best.n_clusters == 2
 
 
@@ -100,7 +100,7 @@ def test_an_edit_teaches_nothing_about_other_objects(live):
     shown = live.summary.labels.astype(np.uint16)
     live.edit(delete_object(shown, at(shown, 1), True))
     assert live.problem.field is None
-    assert not live.steering.closed
+    assert not live.scribble_field.closed
     drain(live)
     assert all(at(live.summary.labels, k) == at(shown, k) for k in range(len(CENTRES)) if k != 1)
 
@@ -129,7 +129,7 @@ def test_unlocking_or_painting_a_cluster_lets_go_of_the_object(live):
     live.edit(accept_object(shown, at(shown, 1), True))
     live.edit(accept_object(shown, at(shown, 2), True))
     site = live.problem.site_image[CENTRES[1]] - 1
-    background = int(np.bincount(live.numbers, live.pixels).argmax())
+    background = int(np.bincount(live.display_labels, live.pixels).argmax())
     live.paint([site], background, lock=True)
     assert live.edits.fixed[CENTRES[1]] == 0
     assert live.edits.fixed[CENTRES[2]] > 0
@@ -144,8 +144,8 @@ def test_another_chain_of_the_image_takes_over_what_is_fixed(live, problem):
     edit = edit_on(shown, "cut")
     live.edit(edit)
     other = InteractiveRun(problem, problem.settings, seed=5, closed=False)
-    other.paint(np.flatnonzero(live.locks), live.numbers[live.locks], lock=True)
-    other.adopt(live.edits)
+    other.paint(np.flatnonzero(live.locks), live.display_labels[live.locks], lock=True)
+    other.set_fixed_pixels(live.edits)
     drain(other)
     assert np.array_equal(other.summary.labels.reshape(-1)[edit.where], edit.values)
     assert other.problem.field is None
@@ -182,4 +182,4 @@ def test_regions_are_merged_cut_and_deleted_too():
         live.undo()
     live.edit(merge_objects(shown, [first, second], False))
     inside = live.edits.sites == 1
-    assert len(np.unique(live.numbers[inside])) == 1
+    assert len(np.unique(live.display_labels[inside])) == 1

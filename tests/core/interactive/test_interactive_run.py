@@ -61,7 +61,7 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem):
         chain = begun()
         while chain.sweep < chain.target:
             chain.advance(min(chunk, chain.target - chain.sweep))
-        looks.append(chain.numbers)
+        looks.append(chain.display_labels)
     chain = begun()
     for stop in (23, 37, 60):
         while chain.sweep < stop:
@@ -81,7 +81,7 @@ def test_numbers_of_a_long_run_do_not_depend_on_how_often_somebody_looks(problem
         chain.ensemble._size = chunk
         while chain.sweep < chain.target:
             chain.advance(min(chunk, chain.target - chain.sweep))
-        looks.append(chain.numbers)
+        looks.append(chain.display_labels)
     assert np.array_equal(*looks)
 
 
@@ -114,7 +114,7 @@ def test_a_run_that_ends_by_agreement_is_looked_at_as_often_as_without_a_window(
 def consistent(chain):
     """The numbers on the screen are the partition of the first chain, and its log posterior is right."""
     first = chain.ensemble.snapshots[0]
-    assert variation_of_information(chain.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+    assert variation_of_information(chain.display_labels, first.labels) == pytest.approx(0, abs=1e-9)
     assert first.log_posterior == pytest.approx(gsw.log_posterior(chain.problem, first.labels), rel=1e-9)
     for c in chain.ensemble.chains:
         held = c.seeds >= 0
@@ -122,7 +122,7 @@ def consistent(chain):
         assert (
             variation_of_information(c.labels[held], c.seeds[held]) == pytest.approx(0, abs=1e-9) if held.any() else 1
         )
-    assert chain.numbers.min() > 0
+    assert chain.display_labels.min() > 0
 
 
 def test_watching_changes_nothing(problem, image):
@@ -157,10 +157,10 @@ def test_several_chains_are_the_single_ones(problem, image):
 def test_a_stroke_moves_sites_in_every_chain(problem):
     chain = live(problem, chains=2)
     chain.advance()
-    first, other = np.unique(chain.numbers)[:2]
-    sites = np.flatnonzero(chain.numbers == first)[:5]
+    first, other = np.unique(chain.display_labels)[:2]
+    sites = np.flatnonzero(chain.display_labels == first)[:5]
     chain.paint(sites, other)
-    assert (chain.numbers[sites] == other).all()
+    assert (chain.display_labels[sites] == other).all()
     consistent(chain)
     for c in chain.ensemble.chains:
         assert len(np.unique(c.labels[sites])) == 1
@@ -174,11 +174,11 @@ def test_a_stroke_moves_sites_in_every_chain(problem):
 def test_a_new_number_makes_a_new_cluster(problem):
     chain = drain(live(problem))
     before = chain.ensemble.snapshots[0].n_clusters
-    new = int(chain.numbers.max()) + 7
-    sites = np.flatnonzero(chain.numbers == np.bincount(chain.numbers).argmax())[:9]
+    new = int(chain.display_labels.max()) + 7
+    sites = np.flatnonzero(chain.display_labels == np.bincount(chain.display_labels).argmax())[:9]
     chain.paint(sites, new)
     assert chain.ensemble.snapshots[0].n_clusters == before + 1
-    assert (chain.numbers[sites] == new).all()
+    assert (chain.display_labels[sites] == new).all()
     consistent(chain)
 
 
@@ -192,8 +192,8 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
     chain.paint(b, 42, lock=True)
     while chain.sweep < chain.target:
         chain.advance()
-        assert (chain.numbers[a] == 41).all()
-        assert (chain.numbers[b] == 42).all()
+        assert (chain.display_labels[a] == 41).all()
+        assert (chain.display_labels[b] == 42).all()
         assert (chain.shown("best")[a] == 41).all()
     consistent(chain)
     chain.unlock(a)
@@ -201,21 +201,21 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
     chain.target = 120
     drain(chain)
     consistent(chain)
-    assert (chain.numbers[b] == 42).all()
-    assert not (chain.numbers[a] == 41).all()  # ten sites from anywhere do not stay together of themselves
+    assert (chain.display_labels[b] == 42).all()
+    assert not (chain.display_labels[a] == 41).all()  # ten sites from anywhere do not stay together of themselves
 
 
 def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
     chain = drain(live(problem))
-    number = int(np.bincount(chain.numbers, chain.pixels).argmax())
-    site = int(np.flatnonzero(chain.numbers == number)[0])
+    number = int(np.bincount(chain.display_labels, chain.pixels).argmax())
+    site = int(np.flatnonzero(chain.display_labels == number)[0])
     chain.lock([site])
-    apart = chain.numbers.copy()
+    apart = chain.display_labels.copy()
     apart[site] = apart.max() + 1
     labels = np.unique(apart, return_inverse=True)[1].astype(np.int32)
     named = chain.named(labels)
     assert named[site] == number
-    assert (named[(chain.numbers == number) & (np.arange(problem.n) != site)] != number).all()
+    assert (named[(chain.display_labels == number) & (np.arange(problem.n) != site)] != number).all()
 
 
 def test_paint_over_a_lock_moves_it_and_keeps_it(problem):
@@ -223,10 +223,10 @@ def test_paint_over_a_lock_moves_it_and_keeps_it(problem):
     chain.paint(np.arange(4), 41, lock=True)
     chain.paint(np.arange(2), 42)
     assert chain.locks[:4].all()
-    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    assert chain.display_labels[:4].tolist() == [42, 42, 41, 41]
     chain.target = 60
     drain(chain)
-    assert chain.numbers[:4].tolist() == [42, 42, 41, 41]
+    assert chain.display_labels[:4].tolist() == [42, 42, 41, 41]
     consistent(chain)
 
 
@@ -236,7 +236,7 @@ def test_a_freed_site_is_left_to_the_chain(problem):
     chain.paint([site], 99, lock=True)
     chain.paint([site], 0)
     assert not chain.locks[site]
-    assert chain.numbers[site] != 99  # a site alone among its like is drawn back to them
+    assert chain.display_labels[site] != 99  # a site alone among its like is drawn back to them
     consistent(chain)
 
 
@@ -271,20 +271,20 @@ def _chain(problem, labels):
 
 def test_undo_and_redo_go_through_the_chain(problem):
     chain = drain(live(problem))
-    before, locks = chain.numbers.copy(), chain.locks.copy()
+    before, locks = chain.display_labels.copy(), chain.locks.copy()
     chain.paint(np.arange(10), 50, lock=True)
     chain.paint(np.arange(5, 15), 51)
-    after = chain.numbers.copy()
+    after = chain.display_labels.copy()
     assert chain.undo()
     assert chain.undo()
     assert not chain.undo()
-    assert np.array_equal(chain.numbers, before)
+    assert np.array_equal(chain.display_labels, before)
     assert np.array_equal(chain.locks, locks)
     consistent(chain)
     assert chain.redo()
     assert chain.redo()
     assert not chain.redo()
-    assert np.array_equal(chain.numbers, after)
+    assert np.array_equal(chain.display_labels, after)
     consistent(chain)
 
 
@@ -293,25 +293,25 @@ def test_undo_after_more_sweeps_touches_only_the_strokes_sites(problem):
     chain.target = 20
     drain(chain)
     chain.paint(np.arange(10), 50, lock=True)
-    before = chain.numbers.copy()
+    before = chain.display_labels.copy()
     chain.run_for(40)
     drain(chain)
-    rest = chain.numbers[10:].copy()
+    rest = chain.display_labels[10:].copy()
     chain.undo()
     consistent(chain)
-    assert np.array_equal(chain.numbers[10:], rest)
+    assert np.array_equal(chain.display_labels[10:], rest)
     assert not chain.locks.any()
-    assert not np.array_equal(chain.numbers[:10], before[:10])
+    assert not np.array_equal(chain.display_labels[:10], before[:10])
 
 
 def test_what_the_prior_forbids_is_refused_as_a_whole(problem, image):
     small = gsw.prepare(image, LIVELY, prior="potts", K=4, start="one", sampler="gsw")
     chain = live(small)
     chain.paint(np.arange(5), 2)
-    before = chain.numbers.copy()
+    before = chain.display_labels.copy()
     with pytest.raises(gsw.InputError, match="prior forbids"):
         chain.paint(np.arange(20), np.arange(20) + 1)
-    assert np.array_equal(chain.numbers, before)
+    assert np.array_equal(chain.display_labels, before)
     assert not chain.locks.any()
     consistent(chain)
     with pytest.raises(gsw.InputError, match="65535"):
@@ -339,8 +339,8 @@ def test_going_back_to_an_earlier_state(problem):
         chain.advance()
     sweep, numbers = chain.history.nearest(2)
     drain(chain)
-    chain.go_back(numbers)
-    assert variation_of_information(chain.numbers, numbers) == pytest.approx(0, abs=1e-9)
+    chain.revert_to(numbers)
+    assert variation_of_information(chain.display_labels, numbers) == pytest.approx(0, abs=1e-9)
     assert sweep <= 8
     consistent(chain)
 
@@ -362,11 +362,11 @@ def test_memory_is_bounded_and_even():
 def test_tuning_keeps_the_problem(problem):
     chain = live(problem)
     chain.advance()
-    chain.retune(chain.settings.replace(sampler="gsw", lam=3.0))
+    chain.update_settings(chain.settings.replace(sampler="gsw", lam=3.0))
     drain(chain)
     consistent(chain)
     with pytest.raises(gsw.InputError, match="next run"):
-        chain.retune(chain.settings.replace(alpha=9.0))
+        chain.update_settings(chain.settings.replace(alpha=9.0))
 
 
 def test_a_redirected_chain_must_respect_its_seeds(problem):
@@ -394,15 +394,17 @@ def test_seeds_give_the_numbers(problem, image):
 def test_a_start_of_the_users_own_keeps_its_numbers(problem, image):
     init = np.where(np.arange(image.shape[1]) < 80, 12, 5)[np.newaxis].repeat(image.shape[0], 0)
     chain = InteractiveRun(problem, problem.settings, 0, init=init)
-    assert sorted(np.unique(chain.numbers)) == [5, 12]
-    assert np.mean(problem.paint(chain.numbers) == init) > 0.95
+    assert sorted(np.unique(chain.display_labels)) == [5, 12]
+    assert np.mean(problem.paint(chain.display_labels) == init) > 0.95
 
 
 def test_region_table_against_slow_obvious_code(problem, image):
     chain = drain(live(problem))
     means = mean_channels_per_site(image, "YXS", problem.sites)
-    table = measure_regions(problem, chain.numbers, chain.pixels, chain.snapshot.together, means, pixel_size=0.25)
-    painted = problem.paint(chain.numbers)
+    table = measure_regions(
+        problem, chain.display_labels, chain.pixels, chain.snapshot.together, means, pixel_size=0.25
+    )
+    painted = problem.paint(chain.display_labels)
     together = chain.snapshot.together
     for row, number in enumerate(table["index"]):
         inside = painted == number
@@ -414,7 +416,7 @@ def test_region_table_against_slow_obvious_code(problem, image):
         total = weight = 0.0
         touching = set()
         for (i, j), p, length in zip(problem.edges, together, problem.graph.length, strict=True):
-            ends = chain.numbers[i], chain.numbers[j]
+            ends = chain.display_labels[i], chain.display_labels[j]
             times = ends.count(number)
             total += times * length * (p if ends[0] == ends[1] else 1 - p)
             weight += times * length
@@ -446,7 +448,7 @@ def test_a_corrected_segmentation_is_exported_in_its_view_with_the_users_numbers
     part = ArrayRun(chain, image, "YXS", problem.graph.means)
     api = gsw.segment(image, LIVELY, seed=3, sweeps=40, view=view)
     assert np.array_equal(part.final(), api.labels)
-    sites = np.flatnonzero(chain.numbers == chain.numbers[0])
+    sites = np.flatnonzero(chain.display_labels == chain.display_labels[0])
     chain.paint(sites, 777, lock=True)
     final = part.final()
     assert (final[np.isin(problem.sites, sites + 1)] == 777).any()
@@ -466,13 +468,13 @@ def test_a_stroke_teaches_a_live_chain_about_sites_that_it_does_not_touch(proble
     chain.target = 30
     drain(chain)
     assert chain.problem.field is None
-    biggest = np.bincount(chain.numbers).argmax()
-    sites = np.flatnonzero(chain.numbers == biggest)
+    biggest = np.bincount(chain.display_labels).argmax()
+    sites = np.flatnonzero(chain.display_labels == biggest)
     chain.paint(sites[:2], 99, lock=True)
     assert chain.problem.field is not None
     chain.settle()
     drain(chain)
-    assert np.count_nonzero(chain.numbers == 99) > 2
+    assert np.count_nonzero(chain.display_labels == 99) > 2
     consistent(chain)
     chain.unlock(np.flatnonzero(chain.locks))
     assert chain.problem.field is None
@@ -481,15 +483,15 @@ def test_a_stroke_teaches_a_live_chain_about_sites_that_it_does_not_touch(proble
 def test_closed_labels_stay_closed_with_every_correction(problem):
     chain = steered_chain(problem)
     assert chain.problem.closed
-    assert set(np.unique(chain.numbers)) == {3, 7}
+    assert set(np.unique(chain.display_labels)) == {3, 7}
     chain.target = 30
     drain(chain)
     chain.paint([50], 12, lock=True)
     drain(chain)
-    assert set(np.unique(chain.numbers)) == {3, 7, 12}
-    chain.unlock(np.flatnonzero(chain.numbers == 12))
+    assert set(np.unique(chain.display_labels)) == {3, 7, 12}
+    chain.unlock(np.flatnonzero(chain.display_labels == 12))
     drain(chain)
-    assert set(np.unique(chain.numbers)) == {3, 7}
+    assert set(np.unique(chain.display_labels)) == {3, 7}
     chain.unlock(np.flatnonzero(chain.locks))
     assert not chain.problem.closed
     consistent(chain)
@@ -502,10 +504,10 @@ def test_open_corrections_never_close_a_run_that_was_open(problem):
     chain.paint([3], 98, lock=True)
     chain.paint([60], 99, lock=True)
     assert not chain.problem.closed
-    chain.retune(chain.settings.replace(only_painted="yes"))
+    chain.update_settings(chain.settings.replace(only_painted="yes"))
     assert chain.problem.closed
-    assert set(np.unique(chain.numbers)) == {98, 99}
-    chain.retune(chain.settings.replace(only_painted="no"))
+    assert set(np.unique(chain.display_labels)) == {98, 99}
+    chain.update_settings(chain.settings.replace(only_painted="no"))
     assert not chain.problem.closed
 
 
@@ -513,15 +515,15 @@ def test_undo_of_a_stroke_at_rest_takes_back_what_followed_from_it(problem):
     chain = InteractiveRun(problem, problem.settings.replace(sweeps=30), 0)
     chain.target = 30
     drain(chain)
-    before = chain.numbers.copy()
-    chain.paint(np.flatnonzero(chain.numbers == np.bincount(chain.numbers).argmax())[:2], 99, lock=True)
+    before = chain.display_labels.copy()
+    chain.paint(np.flatnonzero(chain.display_labels == np.bincount(chain.display_labels).argmax())[:2], 99, lock=True)
     chain.settle()
     drain(chain)
     chain.undo()
-    assert np.array_equal(chain.numbers, before)
+    assert np.array_equal(chain.display_labels, before)
     assert not chain.locks.any()
     chain.redo()
-    assert (chain.numbers == 99).any()
+    assert (chain.display_labels == 99).any()
 
 
 def test_without_steering_a_live_chain_has_no_field(problem):

@@ -41,7 +41,7 @@ def run(live, sweeps):
 
 
 def stroke(live, rows, columns, number):
-    before = np.asarray(live.problem.paint(live.numbers))
+    before = np.asarray(live.problem.paint(live.display_labels))
     after = before.copy()
     after[rows, columns] = number
     path = np.argwhere(np.asarray(after != before)).astype(float)
@@ -57,7 +57,7 @@ def steered():
     go(live, 3)
     live.draw(stroke(live, slice(13, 17), 28, 42), lock=True)
     go(live, 4)
-    live.retune(live.settings.replace(lam=3.0, sweeps=40))
+    live.update_settings(live.settings.replace(lam=3.0, sweeps=40))
     go(live, 2)
     live.paint([0, 1], 7)
     live.lock([5, 6])
@@ -77,7 +77,7 @@ def edited():
     run(live, 12)
     shown = live.summary.labels
     live.edit(accept_object(shown, int(shown[CENTRES[1]]), True))
-    live.wake()
+    live.resume_after_correction()
     go(live, 6)
     live.edit(delete_object(live.summary.labels, int(live.summary.labels[CENTRES[2]]), True))
     go(live, 2)
@@ -91,7 +91,7 @@ def through_a_file(saved):
 
 def assert_same(a, b):
     assert (a.sweep, a.target, a.log.steps, a.steps) == (b.sweep, b.target, b.log.steps, b.steps)
-    for name in ("numbers", "locks", "painted"):
+    for name in ("display_labels", "locks", "painted"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     for left, right in zip(a.traces, b.traces, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -110,7 +110,7 @@ def test_a_restored_chain_goes_on_as_the_one_that_was_saved(make):
         go(chain, 3)
         chain.redo()
         run(chain, 9)
-        chain.go_back(chain.history.nearest(12)[1])
+        chain.revert_to(chain.history.nearest(12)[1])
         run(chain, 4)
     assert_same(live, other)
 
@@ -134,13 +134,13 @@ def test_a_run_that_nobody_has_watched_can_be_watched_and_goes_on_the_same():
     full = gsw.segment(IMAGE, **more)
     part = gsw.segment(IMAGE, **more, report=lambda _, one: one is not None and one.sweep >= 10)
     live = InteractiveRun.restore(through_a_file(part.run))
-    assert set(np.unique(live.numbers)) == {3, 8}
+    assert set(np.unique(live.display_labels)) == {3, 8}
     while live.sweep < live.target:
         live.advance()
     np.testing.assert_array_equal(live.summary.labels, full.labels)
     live.paint([0], 8, lock=True)  # and is steered
     go(live, 3)
-    assert live.numbers[0] == 8
+    assert live.display_labels[0] == 8
 
 
 def test_what_was_refused_is_no_deed():
@@ -152,7 +152,7 @@ def test_what_was_refused_is_no_deed():
 
 def test_a_deed_that_nobody_can_do_is_refused():
     live = begun(IMAGE, SETTINGS)
-    numbers = live.numbers.astype(np.uint32)
+    numbers = live.display_labels.astype(np.uint32)
     with pytest.raises(InputError, match="no action"):
         replay_actions(live, [Action(0, "__init__", {}, numbers)], 0)
     with pytest.raises(InputError, match="other sites"):
@@ -180,7 +180,7 @@ SMALL = {"values": [3], "dtype": "int64", "shape": [1]}
         lambda live: live.update(history=SMALL),
         lambda live: live["log"]["fields"]["site_parents"]["map"].update({"7": SMALL}),
         lambda live: live["log"]["fields"]["done"]["list"][0]["fields"].update(sites=SMALL),
-        lambda live: live.update(initial=None),
+        lambda live: live.update(begun=None),
         lambda live: live["log"]["fields"]["actions"]["list"].append(3),
     ],
 )
@@ -216,6 +216,6 @@ def test_a_correction_of_an_interrupted_run_is_its_end():
     go(live, 11)
     live.pause()
     live.paint([0, 1], 7)
-    live.wake()
+    live.resume_after_correction()
     assert not live.paused_target
     assert {"sweep": 11, "what": "stopped"} in live.steps

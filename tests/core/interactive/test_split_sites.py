@@ -36,7 +36,7 @@ def live_chain(image, settings=SETTINGS, **more):
 
 def drawn(live, rows, columns, number):
     """A stroke over some pixels, as the window hands it over."""
-    before = np.asarray(live.problem.paint(live.numbers))
+    before = np.asarray(live.problem.paint(live.display_labels))
     after = before.copy()
     after[rows, columns] = number
     here = np.zeros(after.shape, bool)
@@ -47,9 +47,9 @@ def drawn(live, rows, columns, number):
 def consistent(live):
     """Numbers, locks and log posterior are those of the chains, all of them of the sites of today."""
     first, n = live.ensemble.snapshots[0], live.problem.n
-    assert n == int(live.problem.site_image.max()) == len(live.numbers) == len(live.locks) == len(live.pixels)
+    assert n == int(live.problem.site_image.max()) == len(live.display_labels) == len(live.locks) == len(live.pixels)
     assert live.pixels.sum() == live.problem.site_image.size
-    assert variation_of_information(live.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+    assert variation_of_information(live.display_labels, first.labels) == pytest.approx(0, abs=1e-9)
     assert first.log_posterior == pytest.approx(gsw.log_posterior(live.problem, first.labels), rel=1e-9)
     for chain in live.ensemble.chains:
         assert np.array_equal(chain.seeds >= 0, live.locks)
@@ -74,14 +74,14 @@ def test_a_site_with_two_labels_is_cut_between_them(image, count):
     n, sweep = live.problem.n, live.sweep
     live.draw(drawn(live, *LEFT, 41), lock=True)
     assert live.problem.n == n
-    assert (live.problem.paint(live.numbers)[sites == sites[15, 21]] == 41).all()
+    assert (live.problem.paint(live.display_labels)[sites == sites[15, 21]] == 41).all()
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     assert live.problem.n == n + 1
     assert live.sweep == sweep
     consistent(live)
     live.run_for(20)
     finish(live)
-    shown = live.problem.paint(live.numbers)
+    shown = live.problem.paint(live.display_labels)
     assert (shown[LEFT] == 41).all()
     assert (shown[RIGHT] == 42).all()
     within = sites == sites[15, 21]
@@ -94,7 +94,7 @@ def test_without_another_label_in_it_a_site_is_not_cut(image):
     live.draw(drawn(live, *LEFT, 41), lock=True)
     live.draw(drawn(live, *RIGHT, 41), lock=True)  # the same label
     live.draw(drawn(live, slice(13, 17), slice(21, 29), 42), lock=True)  # over all paint of the first
-    assert (live.problem.paint(live.numbers)[LEFT] == 42).all()
+    assert (live.problem.paint(live.display_labels)[LEFT] == 42).all()
     live.draw(drawn(live, *LEFT, 0))  # the eraser frees it
     live.draw(drawn(live, *RIGHT, 43), lock=True)
     assert live.problem.sites is problem.sites
@@ -116,7 +116,7 @@ def test_strokes_that_steer_nothing_cut_nothing(image):
     live.draw(drawn(live, *LEFT, 41), lock=True)
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     assert live.problem.n == n
-    assert (live.problem.paint(live.numbers)[LEFT] == 42).all()
+    assert (live.problem.paint(live.display_labels)[LEFT] == 42).all()
 
 
 def test_seeds_of_the_start_are_paint_too(image):
@@ -126,36 +126,36 @@ def test_seeds_of_the_start_are_paint_too(image):
     n = live.problem.n
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     assert live.problem.n == n + 1
-    assert (live.problem.paint(live.numbers)[LEFT] == 41).all()
+    assert (live.problem.paint(live.display_labels)[LEFT] == 41).all()
 
 
 def test_undo_takes_the_stroke_back_and_leaves_the_cut(image):
     live = live_chain(image)
-    first = live.numbers.copy()
+    first = live.display_labels.copy()
     live.draw(drawn(live, *LEFT, 41), lock=True)
-    between = live.problem.paint(live.numbers)
+    between = live.problem.paint(live.display_labels)
     live.draw(drawn(live, *RIGHT, 42), lock=True)
-    after, n = live.problem.paint(live.numbers), live.problem.n
+    after, n = live.problem.paint(live.display_labels), live.problem.n
     assert live.undo()
     consistent(live)
-    assert np.array_equal(live.problem.paint(live.numbers), between)
+    assert np.array_equal(live.problem.paint(live.display_labels), between)
     assert live.problem.n == n
     assert live.redo()
-    assert np.array_equal(live.problem.paint(live.numbers)[LEFT], after[LEFT])
-    assert np.array_equal(live.problem.paint(live.numbers)[RIGHT], after[RIGHT])
+    assert np.array_equal(live.problem.paint(live.display_labels)[LEFT], after[LEFT])
+    assert np.array_equal(live.problem.paint(live.display_labels)[RIGHT], after[RIGHT])
     assert live.undo()
     assert live.undo()
     assert not live.undo()
     consistent(live)
     assert not live.locks.any()
-    assert np.array_equal(live.numbers, live.map_to_current_sites(first))
+    assert np.array_equal(live.display_labels, live.map_to_current_sites(first))
     # What was painted is not forgotten with the stroke that covered it.
     assert live.redo()
     live.draw(drawn(live, slice(13, 17), slice(21, 29), 42), lock=True)
     live.undo()
     live.draw(drawn(live, *RIGHT, 43), lock=True)
-    assert (live.problem.paint(live.numbers)[LEFT] == 41).all()
-    assert (live.problem.paint(live.numbers)[RIGHT] == 43).all()
+    assert (live.problem.paint(live.display_labels)[LEFT] == 41).all()
+    assert (live.problem.paint(live.display_labels)[RIGHT] == 43).all()
 
 
 def test_a_stroke_that_was_drawn_before_a_cut_means_the_pieces(image):
@@ -164,7 +164,7 @@ def test_a_stroke_that_was_drawn_before_a_cut_means_the_pieces(image):
     late = drawn(live, slice(11, 13), 28, 44)
     live.draw(drawn(live, *RIGHT, 42), lock=True)
     live.draw(late, lock=True)
-    shown = live.problem.paint(live.numbers)
+    shown = live.problem.paint(live.display_labels)
     assert (shown[LEFT] == 41).all()
     assert (shown[RIGHT] == 42).all()
     assert (shown[slice(11, 13), 28] == 44).all()
@@ -179,9 +179,9 @@ def test_looking_back_and_going_back_reach_over_a_cut(image):
     again, now = live.history.nearest(3)
     assert again == sweep
     assert np.array_equal(now, live.map_to_current_sites(before))
-    live.go_back(before)
+    live.revert_to(before)
     consistent(live)
-    assert (live.problem.paint(live.numbers)[LEFT] == 41).all()
+    assert (live.problem.paint(live.display_labels)[LEFT] == 41).all()
 
 
 def test_edited_regions_stay_through_a_cut(image):
@@ -208,14 +208,14 @@ def test_tempered_chains_go_on_after_a_cut(image):
 def test_a_prior_that_forbids_the_pieces_leaves_everything_as_it_was(image):
     live = live_chain(image, SETTINGS.replace(start="random", start_clusters=4, max_size=6))
     live.draw(drawn(live, *LEFT, 41), lock=True)
-    room = 6 - np.count_nonzero(live.numbers == 41)
-    live.paint(np.flatnonzero(live.numbers != 41)[:room], 41)
-    assert np.count_nonzero(live.numbers == 41) == 6  # as many sites as a cluster may have
-    problem, numbers = live.problem, live.numbers
+    room = 6 - np.count_nonzero(live.display_labels == 41)
+    live.paint(np.flatnonzero(live.display_labels != 41)[:room], 41)
+    assert np.count_nonzero(live.display_labels == 41) == 6  # as many sites as a cluster may have
+    problem, numbers = live.problem, live.display_labels
     with pytest.raises(InputError, match="prior forbids"):
         live.draw(drawn(live, *RIGHT, 42), lock=True)
     assert live.problem is problem
-    assert live.numbers is numbers
+    assert live.display_labels is numbers
     consistent(live)
 
 
@@ -226,14 +226,14 @@ def test_shared_slices_are_cut_in_their_own_slice(image):
     live = InteractiveRun(problem, settings, seed=0)
     live.rebuild_problem = remake
     live.advance(5)
-    shown = np.asarray(live.problem.paint(live.numbers))
+    shown = np.asarray(live.problem.paint(live.display_labels))
     n = live.problem.n
     for column, number in ((21, 41), (28, 42)):
         after = shown.copy()
         after[0, 13:17, column] = number
         path = np.array([[0, y, column] for y in range(13, 17)], float)
         live.draw(make_scribble(live.problem.site_image, shown, after, path), lock=True)
-        shown = np.asarray(live.problem.paint(live.numbers))
+        shown = np.asarray(live.problem.paint(live.display_labels))
     assert live.problem.n == n + 1
     assert (shown[0, 13:17, 21] == 41).all()
     assert (shown[0, 13:17, 28] == 42).all()
@@ -261,23 +261,23 @@ def test_settings_that_the_prior_refuses_change_nothing(image):
     live.paint([0, 1], 41, lock=True)
     problem, steps, options = live.problem, live.steps, live.ensemble.chains[0].options
     with pytest.raises(InputError):  # one label on 24 sites, of which a cluster may have 12
-        live.retune(settings.replace(only_painted="yes", lam=3.0, steering=2.0))
+        live.update_settings(settings.replace(only_painted="yes", lam=3.0, steering=2.0))
     assert live.settings == settings
-    assert live.steering.settings == settings
-    assert not live.steering.closed
+    assert live.scribble_field.settings == settings
+    assert not live.scribble_field.closed
     assert live.problem is problem
     assert live.steps == steps
     assert live.ensemble.chains[0].options is options
-    live.retune(settings.replace(lam=3.0))
+    live.update_settings(settings.replace(lam=3.0))
     assert live.settings.lam == 3.0
 
 
 def test_a_refused_stroke_does_not_close_the_labels(image):
     settings = SETTINGS.replace(start="random", start_clusters=4, max_size=7, only_painted="yes")
     live = InteractiveRun(gsw.prepare(image, settings), settings, seed=1)
-    assert not live.steering.closed
+    assert not live.scribble_field.closed
     with pytest.raises(InputError):
         live.paint([0], 41, lock=True)
-    assert not live.steering.closed
+    assert not live.scribble_field.closed
     live.paint([0], 41)
     assert not live.problem.closed

@@ -65,7 +65,7 @@ def test_a_stroke_late_in_the_run_is_followed_by_a_burn_in_and_enough_counted_sw
 
 def test_going_back_leaves_out_the_way_from_there(problem):
     live = to(begun(problem), 100)
-    live.go_back(live.history.nearest(0)[1])
+    live.revert_to(live.history.nearest(0)[1])
     assert burn_in(live) == 150
     assert live.target == 100  # it is at rest, and stays there
     live.run_for(100)
@@ -97,7 +97,7 @@ def test_a_burn_in_that_changes_during_a_run_counts(problem):
     live = to(begun(problem), 60)
     assert live.summary.counted == 10
     best = live.snapshot.best.log_posterior
-    live.retune(live.settings.replace(burn_in=0.8))  # leaves out what was counted already
+    live.update_settings(live.settings.replace(burn_in=0.8))  # leaves out what was counted already
     assert burn_in(live) == 80
     assert live.summary.counted == 0
     assert not live.summary.is_estimated
@@ -106,28 +106,28 @@ def test_a_burn_in_that_changes_during_a_run_counts(problem):
     assert live.summary.counted == 20
     assert live.summary.draws.shape[0] == 20
     early = to(begun(problem), 20)
-    early.retune(early.settings.replace(burn_in=0.1))  # it is over by now
+    early.update_settings(early.settings.replace(burn_in=0.1))  # it is over by now
     assert burn_in(early) == 20
     to(early, 100)
     assert early.summary.counted == 80
     late = to(begun(problem), 90)
-    late.retune(late.settings.replace(burn_in=0.2))  # what was not counted cannot be counted any more
+    late.update_settings(late.settings.replace(burn_in=0.2))  # what was not counted cannot be counted any more
     to(late, 100)
     assert late.summary.counted == 50
 
 
 def test_the_target_follows_the_number_of_sweeps(problem):
     live = to(begun(problem), 60)
-    live.retune(live.settings.replace(sweeps=150))
+    live.update_settings(live.settings.replace(sweeps=150))
     assert live.target == 150
-    live.retune(live.settings.replace(sweeps=20))
+    live.update_settings(live.settings.replace(sweeps=20))
     assert live.target == 60
 
 
 def test_whole_cluster_moves_can_be_left_to_the_prior_again(problem):
     live = begun(problem)
-    live.retune(live.settings.replace(regroups=4))
-    live.retune(live.settings.replace(regroups=None))
+    live.update_settings(live.settings.replace(regroups=4))
+    live.update_settings(live.settings.replace(regroups=None))
     assert [chain.options.regroups for chain in live.ensemble.chains] == [0]
 
 
@@ -142,9 +142,9 @@ def test_a_run_that_nobody_touched_needs_no_steps(problem):
 
 def test_settings_that_changed_during_a_run_are_recorded_and_reproduce_the_labels(problem):
     live = to(begun(problem, 60), 13)
-    live.retune(live.settings.replace(lam=9.0, view="regions"))
+    live.update_settings(live.settings.replace(lam=9.0, view="regions"))
     to(live, 41)
-    live.retune(live.settings.replace(splits=1, burn_in=0.75))
+    live.update_settings(live.settings.replace(splits=1, burn_in=0.75))
     to(live, 60)
     kept = record(live)
     assert kept["reproducible"] is False
@@ -164,7 +164,9 @@ def test_settings_that_changed_during_a_run_are_recorded_and_reproduce_the_label
         if step["what"] == "run":
             again.run_for(step["sweeps"])
         else:
-            again.retune(again.settings.replace(**{name: after for name, (_, after) in step["changed"].items()}))
+            again.update_settings(
+                again.settings.replace(**{name: after for name, (_, after) in step["changed"].items()})
+            )
     to(again, kept["sweeps"])
     assert np.array_equal(again.summary.partition, live.summary.partition)
     assert np.array_equal(again.snapshot.together, live.snapshot.together)

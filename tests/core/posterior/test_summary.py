@@ -143,7 +143,7 @@ def test_the_window_shows_every_state(result):
     assert compute_expected_loss(found, result.draws, "vi") == pytest.approx(
         compute_expected_loss(result.clusters, result.draws, "vi")
     )
-    live.retune(settings.replace(view="clusters"))
+    live.update_settings(settings.replace(view="clusters"))
     assert np.array_equal(np.unique(live.summary.labels), np.unique(live.summary.clusters))
 
 

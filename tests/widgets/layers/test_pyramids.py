@@ -136,7 +136,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     before = panel.session.array_run
-    number = int(before.interactive.numbers[0])
+    number = int(before.interactive.display_labels[0])
     panel.session.corrections.lock_label(number)
     wait_done(qtbot, panel)
     assert before.interactive.locks.any()
@@ -148,7 +148,7 @@ def test_a_large_run_goes_on_with_other_settings_and_can_be_locked(panel, qtbot,
     assert after is not before
     assert np.array_equal(after.interactive.locks, before.interactive.locks)
     held = after.interactive.locks
-    assert len(np.unique(after.interactive.numbers[held])) == 1
+    assert len(np.unique(after.interactive.display_labels[held])) == 1
     panel.session.reset()
     assert not np.asarray(panel.session.segmentation.layers.labels.data[0]).any()
 

@@ -73,7 +73,7 @@ def test_the_button_ends_a_run_and_keeps_the_locks(panel, qtbot, image):
     assert panel.session.state == "running"
     interactive = panel.session.array_run.interactive
     assert np.array_equal(np.flatnonzero(interactive.locks), np.arange(4))
-    assert (interactive.numbers[:4] == 9).all()
+    assert (interactive.display_labels[:4] == 9).all()
     click(qtbot, panel.stop_button)
     wait_done(qtbot, panel)
 

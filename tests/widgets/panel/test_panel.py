@@ -647,7 +647,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     click(qtbot, panel.trace_section.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert same_partition(
-        panel.session.array_run.interactive.numbers, panel.session.array_run.interactive.history.nearest(3)[1]
+        panel.session.array_run.interactive.display_labels, panel.session.array_run.interactive.history.nearest(3)[1]
     )
 
 

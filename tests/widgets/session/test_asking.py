@@ -79,12 +79,12 @@ def test_a_question_is_shown_and_keys_answer_it(done, qtbot):
     assert done.viewer.layers.selection.active is session.segmentation.layers.labels
     press_key(qtbot, done.viewer, "2")
     wait_for(qtbot, lambda: interactive.locks[first.site] and session.run is None)
-    assert interactive.numbers[first.site] == 2
+    assert interactive.display_labels[first.site] == 2
     second = asked(done, qtbot, first)
     assert second.site != first.site
     press_key(qtbot, done.viewer, Qt.Key.Key_Return)
     wait_for(qtbot, lambda: interactive.locks[second.site])
-    assert interactive.numbers[second.site] == second.numbers[0]
+    assert interactive.display_labels[second.site] == second.numbers[0]
     asked(done, qtbot, second)
     session.steps.undo()
     wait_for(qtbot, lambda: not interactive.locks[second.site])
@@ -113,7 +113,7 @@ def test_the_row_takes_keys_as_long_as_it_has_the_focus(done, qtbot):
     qtbot.keyClick(done.query_row, "y")
     interactive = done.session.array_run.interactive
     wait_for(qtbot, lambda: interactive.locks[first.site])
-    assert interactive.numbers[first.site] == first.numbers[0]
+    assert interactive.display_labels[first.site] == first.numbers[0]
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_a_stroke_is_an_answer_too(done, qtbot):
     drag(qtbot, done.viewer, layer, [tuple(p) for p in near])
     interactive = done.session.array_run.interactive
     wait_for(qtbot, lambda: interactive.locks[first.site])
-    assert interactive.numbers[first.site] == 1
+    assert interactive.display_labels[first.site] == 1
     assert asked(done, qtbot, first).site != first.site
 
 

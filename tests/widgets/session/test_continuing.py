@@ -31,11 +31,11 @@ def test_what_the_new_settings_forbid_starts_afresh():
     """Three clusters are more than Microscopy allows; what is locked stays."""
     source = source_of(mosaic()[0][:48, :64, 0])
     first = run_of(source, preset("paper", site_count=40, start="random", start_clusters=3, axes="YX"))
-    assert len(set(first.interactive.numbers)) == 3
+    assert len(set(first.interactive.display_labels)) == 3
     two = preset("paper", site_count=40, prior="finite-dirichlet", K=2, start="random", start_clusters=2, axes="YX")
     afresh = run_of(source, two, first)
     assert "init" not in afresh.interactive.inputs
-    assert len(set(afresh.interactive.numbers)) == 2
+    assert len(set(afresh.interactive.display_labels)) == 2
     first.interactive.lock([0])
     assert run_of(source, two, first).interactive.locks.sum() == 1
     assert "init" in run_of(source, two.replace(K=3), first).interactive.inputs
@@ -63,7 +63,7 @@ def test_a_correction_of_a_long_run_is_counted_after_a_while():
     while interactive.sweep < 250:
         interactive.advance()
     assert interactive.summary.is_estimated
-    assert interactive.target == interactive.since + 1_000_000
+    assert interactive.target == interactive.restarted_at + 1_000_000
 
 
 def segmentation_of(plan):

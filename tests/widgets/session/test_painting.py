@@ -73,7 +73,7 @@ def agrees(panel):
     shown = panel.session.array_run.paint(interactive.shown(panel.session.commands.view.show))
     assert np.array_equal(labels_of(panel).data, shown)
     first = interactive.ensemble.snapshots[0]
-    assert variation_of_information(interactive.numbers, first.labels) == pytest.approx(0, abs=1e-9)
+    assert variation_of_information(interactive.display_labels, first.labels) == pytest.approx(0, abs=1e-9)
 
 
 def sites_under(panel, points):
@@ -87,7 +87,7 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     drag(qtbot, done.viewer, layer, points)
     wait_for(qtbot, lambda: done.session.run is None and settled(done))
     interactive = done.session.array_run.interactive
-    assert (interactive.numbers[sites_under(done, points)] == 40).all()
+    assert (interactive.display_labels[sites_under(done, points)] == 40).all()
     assert len(interactive.log.corrections) == 1
     agrees(done)
     assert "1 correction" in done.seeds.summary.text()
@@ -163,7 +163,7 @@ def test_no_edit_is_lost_to_a_live_update(running, qtbot):
     wait_done(qtbot, running)
     interactive = running.session.array_run.interactive
     for site, number in expected.items():
-        assert interactive.numbers[site] == number
+        assert interactive.display_labels[site] == number
         assert interactive.locks[site]
     assert len(interactive.log.corrections) == 40
     agrees(running)
@@ -214,7 +214,7 @@ def test_a_stroke_with_the_label_that_is_there_keeps_it(done, qtbot):
     under = sites_under(done, points)
     assert interactive.locks[under].all()
     assert interactive.locks.sum() == len(np.unique(under))
-    assert set(interactive.numbers[under]) == {number}
+    assert set(interactive.display_labels[under]) == {number}
     done.session.steps.undo()
     wait_for(qtbot, lambda: settled(done) and not interactive.locks.any())
 
@@ -298,15 +298,15 @@ def test_lock_painted_and_lock_label(done, qtbot):
     click(qtbot, done.seeds.lock_painted)
     wait_for(qtbot, lambda: done.session.run is None and settled(done) and interactive.locks.any())
     assert np.array_equal(interactive.locks, interactive.painted)
-    layer.selected_label = int(interactive.numbers[0])
+    layer.selected_label = int(interactive.display_labels[0])
     count = int(interactive.locks.sum())
     click(qtbot, done.seeds.lock_label)
     wait_for(qtbot, lambda: done.session.run is None and interactive.locks.sum() > count)
-    assert interactive.locks[interactive.numbers == interactive.numbers[0]].all()
-    held = interactive.numbers[interactive.locks].copy()
+    assert interactive.locks[interactive.display_labels == interactive.display_labels[0]].all()
+    held = interactive.display_labels[interactive.locks].copy()
     click(qtbot, done.run_button)
     wait_done(qtbot, done)
-    assert np.array_equal(done.session.array_run.interactive.numbers[interactive.locks], held)
+    assert np.array_equal(done.session.array_run.interactive.display_labels[interactive.locks], held)
 
 
 def test_painting_before_the_first_run(panel, qtbot):
@@ -328,7 +328,7 @@ def test_painting_before_the_first_run(panel, qtbot):
     wait_done(qtbot, panel)
     interactive = panel.session.array_run.interactive
     assert interactive.locks.sum() > 3
-    assert (interactive.numbers[interactive.locks] == 9).all()
+    assert (interactive.display_labels[interactive.locks] == 9).all()
     assert layer.data[20, 30] == 9
 
 
@@ -404,7 +404,7 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     wait_done(qtbot, done)
     wait_for(qtbot, lambda: settled(done))
     assert interactive.locks.any()
-    assert (interactive.numbers[interactive.locks] == 77).all()
+    assert (interactive.display_labels[interactive.locks] == 77).all()
     assert interactive.sweep >= 80
     agrees(done)
 
@@ -415,7 +415,7 @@ def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
     consensus = interactive.shown("consensus")
     (number, *_), _ = np.unique(consensus, return_counts=True)
     other = np.where(consensus == number, consensus.max() + 5, number)
-    done.session.corrections._correct(lambda interactive: interactive.go_back(other))
+    done.session.corrections._correct(lambda interactive: interactive.revert_to(other))
     wait_for(qtbot, lambda: settled(done))
     wait_done(qtbot, done)
     done.session.canvas.change_view(show="consensus")
@@ -427,7 +427,7 @@ def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
     wait_for(qtbot, lambda: interactive.locks.any())
     wait_done(qtbot, done)
     np.testing.assert_array_equal(interactive.locks, shown == number)
-    assert (interactive.numbers[interactive.locks] == number).all()
+    assert (interactive.display_labels[interactive.locks] == number).all()
 
 
 def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, monkeypatch):
@@ -452,7 +452,7 @@ def test_what_is_painted_while_the_first_run_prepares_is_taken_up(panel, qtbot, 
     may_go_on.set()
     wait_done(qtbot, panel)
     interactive = panel.session.array_run.interactive
-    assert {5, 6} <= set(interactive.numbers[interactive.painted].tolist())
+    assert {5, 6} <= set(interactive.display_labels[interactive.painted].tolist())
 
 
 @pytest.mark.slow

@@ -86,7 +86,9 @@ def test_a_stroke_in_one_slice_names_the_cluster_in_all(panel, qtbot):
     panel.viewer.dims.set_point(0, 1)
     labels.selected_label, labels.brush_size = 33, 5
     labels.paint((1, 50, 50), 33)
-    wait_for(qtbot, lambda: panel.session.run is None and (panel.session.array_run.interactive.numbers == 33).any())
+    wait_for(
+        qtbot, lambda: panel.session.run is None and (panel.session.array_run.interactive.display_labels == 33).any()
+    )
 
 
 @pytest.mark.gui

@@ -182,10 +182,11 @@ def test_this_slice_only_then_another(panel, qtbot):
     wait_for(
         qtbot,
         lambda: (
-            panel.session.run is None and (panel.session.segmentation.array_runs[(0,)].interactive.numbers == 33).any()
+            panel.session.run is None
+            and (panel.session.segmentation.array_runs[(0,)].interactive.display_labels == 33).any()
         ),
     )
-    assert not (panel.session.segmentation.array_runs[(2,)].interactive.numbers == 33).any()
+    assert not (panel.session.segmentation.array_runs[(2,)].interactive.display_labels == 33).any()
 
 
 @pytest.mark.gui
@@ -413,5 +414,5 @@ def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_t
     panel.pause()
     wait_done(qtbot, panel)
     interactive = panel.session.segmentation.array_runs[2,].interactive
-    assert 77 in interactive.numbers[interactive.painted]
+    assert 77 in interactive.display_labels[interactive.painted]
     wait_for(qtbot, lambda: np.mean(labels.data[2, 5:30, 5:20] == 77) > 0.9)

@@ -28,6 +28,13 @@ MAX_UNDO = 100
 MAX_SITE_MAPS = 8
 # Names of methods that may be replayed; a file may name no others.
 METHODS: set[str] = set()
+# Present names of methods that files of format 1 know under another name.
+RENAMED_METHODS = {
+    "retune": "update_settings",
+    "adopt": "set_fixed_pixels",
+    "go_back": "revert_to",
+    "wake": "resume_after_correction",
+}
 
 
 class InitialState(NamedTuple):
@@ -139,7 +146,7 @@ def recorded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
     def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.is_acting:
             return method(self, *args, **kwargs)
-        sweep, labels = self.sweep, self.numbers.astype(np.uint32)
+        sweep, labels = self.sweep, self.display_labels.astype(np.uint32)
         self.is_acting = True
         try:
             result = method(self, *args, **kwargs)

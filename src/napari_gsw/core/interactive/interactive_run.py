@@ -78,19 +78,19 @@ NO_SITES: Int64Array = np.zeros(0, np.int64)
 class InteractiveRun(SamplingRun):
     """A sampling run with labels on the screen, locks, scribbles, edits and a log."""
 
-    numbers: Int64Array  # (n,) positive label of each site on the screen, for the current sample
-    anchor: Int64Array  # (n,) reference labels: those after the last correction or renewal
+    display_labels: Int64Array  # (n,) positive label of each site on the screen, for the current sample
+    reference_labels: Int64Array  # (n,) reference labels: those after the last correction or renewal
     locks: BoolArray  # (n,) sites that keep their label
     painted: BoolArray  # (n,) sites that the user has given a label
-    strokes: LabelImage | None  # int32 scribbles pixel by pixel, 0 for none
+    scribbles: LabelImage | None  # int32 scribbles pixel by pixel, 0 for none
     names: LabelImage | None  # labels on the screen before the last edit of objects
     closed_at_start: bool | None  # whether painted labels are the only ones, where the settings leave it open
-    since: int  # sweep at which the present posterior began
-    length: int  # sweeps that its burn-in is a fraction of
+    restarted_at: int  # sweep at which the present posterior began
+    run_length: int  # sweeps that its burn-in is a fraction of
     history: History
     log: ActionLog
     initial: InitialState
-    steering: ScribbleField
+    scribble_field: ScribbleField
     rebuild_problem: RebuildProblem | None = None  # None if sites cannot be split
     is_acting = False  # an action is under way
 
@@ -117,7 +117,7 @@ class InteractiveRun(SamplingRun):
         self.target = 0
         initial = InitialState(problem, settings, seeds, init, closed)
         self._set_state(self._first_state(clamps, initial, steering.closed), steering)
-        self.history.keep(0, self.numbers)
+        self.history.keep(0, self.display_labels)
 
     @classmethod
     def restore(cls, saved: SavedRun) -> InteractiveRun:
@@ -149,16 +149,16 @@ class InteractiveRun(SamplingRun):
         if known.any():
             labels = match_labels(clusters, known, np.where(locks, LOCK_WEIGHT, count_site_pixels(self.problem)))
         return InteractiveState(
-            numbers=labels,
+            display_labels=labels,
             locks=locks,
             painted=locks,
-            strokes=seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None,
+            scribbles=seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None,
             edits=None,
             names=None,
             closed=closed,
             closed_at_start=initial.closed,
-            since=0,
-            length=self.settings.sweeps,
+            restarted_at=0,
+            run_length=self.settings.sweeps,
             history=History(),
             log=ActionLog(),
             initial=initial,
@@ -168,19 +168,19 @@ class InteractiveRun(SamplingRun):
         for name, value in vars(state.copy()).items():
             if name != "closed":
                 setattr(self, name, value)
-        self.anchor = state.numbers if state.anchor is None else state.anchor
-        self.steering, self.pixels = steering, count_site_pixels(self.problem)
+        self.reference_labels = state.display_labels if state.reference_labels is None else state.reference_labels
+        self.scribble_field, self.pixels = steering, count_site_pixels(self.problem)
 
     def state(self) -> InteractiveState:
         """Return everything but the chains, as it is now."""
         values = {name: getattr(self, name) for name in STATE_NAMES if name != "closed"}
-        return InteractiveState(closed=self.steering.closed, **values).copy()
+        return InteractiveState(closed=self.scribble_field.closed, **values).copy()
 
     # ---- labels
 
     def set_labels(self, labels: Int64Array) -> None:
         """Show other labels, which those of later sweeps are matched with."""
-        self.numbers = self.anchor = labels
+        self.display_labels = self.reference_labels = labels
 
     def _match_current(self) -> Int64Array:
         """(n,) labels of the first chain's current sample, matched with the reference labels.
@@ -190,9 +190,9 @@ class InteractiveRun(SamplingRun):
         """
         clusters = self.ensemble.snapshots[0].labels
         if self.problem.has_fragments:
-            locked = np.where(self.locks, self.numbers, -1).astype(np.int32)
+            locked = np.where(self.locks, self.display_labels, -1).astype(np.int32)
             return number_clusters(canonical_labels(clusters.astype(np.int32)), locked)
-        return match_labels(clusters, self.anchor, self._weights())
+        return match_labels(clusters, self.reference_labels, self._weights())
 
     def _weights(self) -> Float64Array:
         """(n,) weight of each site when labels are matched."""
@@ -200,13 +200,13 @@ class InteractiveRun(SamplingRun):
 
     def named(self, clusters: NDArray[np.integer]) -> Int64Array:
         """(n,) labels of another partition: what overlaps most with the screen keeps its label."""
-        return match_labels(clusters, self.numbers, self._weights())
+        return match_labels(clusters, self.display_labels, self._weights())
 
     def shown(self, show: DisplayedState) -> Int64Array:
         """(n,) labels of a state; of the best sample where no consensus is known yet."""
         summary = self.summary
         if show == "current":
-            return self.numbers
+            return self.display_labels
         if show == "best" or not len(summary.draws):
             return self.named(summary.snapshot.best.labels)
         if show != "consensus":
@@ -233,7 +233,7 @@ class InteractiveRun(SamplingRun):
     def match_image(self, image: NDArray[np.integer]) -> None:
         """Take over the labels of another label image of the same shape, such as the slice before, by overlap."""
         labels = np.maximum(self.problem.labels_under(image, "image"), 0).astype(np.int64)
-        labels[self.locks] = self.numbers[self.locks]
+        labels[self.locks] = self.display_labels[self.locks]
         if labels.any():
             self.set_labels(match_labels(self.ensemble.snapshots[0].labels, labels, self._weights()))
 
@@ -245,10 +245,10 @@ class InteractiveRun(SamplingRun):
         n_to_match = sweeps_to_match(self.sweep, self.problem.n)
         renewed_at = self.sweep + n_to_match
         super().advance(min(n_sweeps, n_to_match))
-        self.numbers = self._match_current()
+        self.display_labels = self._match_current()
         if self.sweep == renewed_at:
-            self.anchor = self.numbers
-        self.history.keep(self.sweep, self.numbers)
+            self.reference_labels = self.display_labels
+        self.history.keep(self.sweep, self.display_labels)
 
     @recorded
     def run_for(self, sweeps: int) -> None:
@@ -277,20 +277,20 @@ class InteractiveRun(SamplingRun):
             self._count_enough()
 
     @recorded
-    def wake(self) -> None:
+    def resume_after_correction(self) -> None:
         """Let a run at rest settle after a correction, unless it went back to an earlier state."""
         if self.log.corrections[-1]["what"] != "go back":
             self.settle()
 
     def settle(self) -> None:
         """Run until enough sweeps are counted after a correction; undoing the correction reverts them, too."""
-        self._set_target(self.length)
+        self._set_target(self.run_length)
 
     def _count_enough(self) -> None:
         """Move the target of a run after a correction, if too few sweeps would be counted."""
         end = self.ensemble.chains[0].options.burn_in
         if self.target > self.sweep and self.log.corrections:
-            self.target = max(self.target, end + max(MIN_SWEEPS, self.since + self.length - end))
+            self.target = max(self.target, end + max(MIN_SWEEPS, self.restarted_at + self.run_length - end))
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -312,7 +312,7 @@ class InteractiveRun(SamplingRun):
             raise InputError(f"{', '.join(frozen)} cannot change during a run: the change applies at the next run")
 
     @recorded
-    def retune(self, settings: Settings) -> None:
+    def update_settings(self, settings: Settings) -> None:
         """Apply settings that do not change the posterior from the next sweep on; all of them or none."""
         self.check_live_settings(settings)
         options = SamplerOptions.from_settings(self.problem, settings, settings.sweeps)
@@ -326,7 +326,7 @@ class InteractiveRun(SamplingRun):
             try:
                 self._apply_field()
             except InputError:
-                self.settings = self.steering.settings = before
+                self.settings = self.scribble_field.settings = before
                 del self.log.steps[n_steps:]
                 raise
         self._summary = None
@@ -335,8 +335,8 @@ class InteractiveRun(SamplingRun):
         if "sweeps" in changed and self.target > self.sweep:
             self.target = max(self.sweep, self.target + settings.sweeps - before.sweeps)
         if "burn_in" in changed:
-            length = min(self.length, MAX_SETTLING) if self.log.corrections else self.length
-            end = self.since + int(settings.burn_in * length)
+            length = min(self.run_length, MAX_SETTLING) if self.log.corrections else self.run_length
+            end = self.restarted_at + int(settings.burn_in * length)
             for chain in self.ensemble.chains:  # sums begin anew if they hold sweeps that the burn-in now leaves out
                 if end > chain.options.burn_in or not chain.sums.counted[COUNTED]:
                     reset_sums(chain, max(end, self.sweep))
@@ -345,7 +345,7 @@ class InteractiveRun(SamplingRun):
 
     def _apply_field(self) -> None:
         """Compute the field of what is locked anew, by the present settings."""
-        self.steering.settings = self.settings
+        self.scribble_field.settings = self.settings
         self._apply(NO_SITES, NO_SITES, np.zeros(0, bool), "steering", self.edits)
 
     # ---- corrections
@@ -380,7 +380,7 @@ class InteractiveRun(SamplingRun):
         check_labels_fit(stroke.labels)
         paint = self.paint_image()
         if self.rebuild_problem is not None and self.settings.steering > 0:
-            conflicts = find_conflicting_scribbles(stroke, paint, self.locks, self.numbers)
+            conflicts = find_conflicting_scribbles(stroke, paint, self.locks, self.display_labels)
             if conflicts is not None:
                 self._split_sites(self.rebuild_problem(self.problem.site_image, conflicts))
                 stroke = stroke.transfer(self.problem.site_image)
@@ -388,19 +388,21 @@ class InteractiveRun(SamplingRun):
 
     def _paint(self, sites: Int64Array, after: Int64Array, lock: bool, paint: LabelChange | None = None) -> None:
         locked = self.locks[sites]
-        self._correct(Correction(sites, self.numbers[sites], after, locked, (after > 0) & (locked | lock), paint=paint))
+        self._correct(
+            Correction(sites, self.display_labels[sites], after, locked, (after > 0) & (locked | lock), paint=paint)
+        )
 
     def _split_sites(self, rebuilt: Problem) -> None:
         """Go over to a problem with split sites; each piece keeps label and lock of its site."""
         problem, parents = map_split_sites(self.problem, rebuilt)
-        edits, locks, labels = self.edits, self.locks[parents], self.numbers[parents]
+        edits, locks, labels = self.edits, self.locks[parents], self.display_labels[parents]
         if edits is not None:
             edits = replace(edits, sites=find_fixed_sites(edits.fixed, problem.site_image, problem.n))
-        steering = ScribbleField(problem, self.settings, self.steering.closed)
+        steering = ScribbleField(problem, self.settings, self.scribble_field.closed)
         conditioned = steering.apply_to_problem(scribble_labels(locks, labels, edits))
         chains = [split_chain_sites(chain, conditioned, parents, self.settings) for chain in self.ensemble.chains]
         n_before = self.problem.n
-        self.problem, self.steering, self._summary = conditioned, steering, None
+        self.problem, self.scribble_field, self._summary = conditioned, steering, None
         self.ensemble.chains = chains
         self.ensemble.refresh()
         self.set_labels(labels)
@@ -423,7 +425,7 @@ class InteractiveRun(SamplingRun):
 
     def _set_locks(self, sites: Int64Array, locked: bool) -> None:
         if sites.size:
-            labels = self.numbers[sites]
+            labels = self.display_labels[sites]
             self._correct(Correction(sites, labels, labels, self.locks[sites], np.full(sites.size, locked)))
 
     def check_edit(self) -> None:
@@ -438,26 +440,26 @@ class InteractiveRun(SamplingRun):
         change = change_of_edit(self.edits, edit)
         self.names = edit.shown
         fixed = apply_change(self.edits, change, edit.shown, self.problem)
-        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, self.numbers, self.pixels)
+        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, self.display_labels, self.pixels)
         self._correct(
-            Correction(sites, self.numbers[sites], after, self.locks[sites], locked, pixels=change), edit.what
+            Correction(sites, self.display_labels[sites], after, self.locks[sites], locked, pixels=change), edit.what
         )
 
     @recorded
-    def adopt(self, edits: FixedPixels) -> None:
+    def set_fixed_pixels(self, edits: FixedPixels) -> None:
         """Take over the fixed pixels of another run of the same image, whose locks this one has already."""
         sites = find_fixed_sites(edits.fixed, self.problem.site_image, self.problem.n)
         self.edits, self.names = replace(edits, sites=sites), edits.names
         self._apply_field()
 
     @recorded
-    def go_back(self, numbers: Int64Array) -> None:
+    def revert_to(self, numbers: Int64Array) -> None:
         """Continue from labels that were on the screen before; locked sites stay."""
         labels = self.map_to_current_sites(numbers)
-        sites = np.flatnonzero((labels != self.numbers) & ~self.locks)
+        sites = np.flatnonzero((labels != self.display_labels) & ~self.locks)
         free = np.zeros(sites.size, bool)
         if sites.size:
-            self._correct(Correction(sites, self.numbers[sites], labels[sites], free, free), "go back")
+            self._correct(Correction(sites, self.display_labels[sites], labels[sites], free, free), "go back")
 
     @recorded
     def undo(self) -> bool:
@@ -469,7 +471,7 @@ class InteractiveRun(SamplingRun):
         if last.at_rest is not None:  # what followed from it is reverted, too
             locks = self.locks.copy()
             locks[sites] = locked
-            sites = np.union1d(sites, np.flatnonzero(self.numbers != last.at_rest))
+            sites = np.union1d(sites, np.flatnonzero(self.display_labels != last.at_rest))
             before, locked = last.at_rest[sites], locks[sites]
         self._apply(sites, before, locked, "undo", self._edits_after(last.pixels and last.pixels.reverse))
         self.log.undone.append(self.log.done.pop())
@@ -494,7 +496,7 @@ class InteractiveRun(SamplingRun):
 
     def _correct(self, correction: Correction, why: str = "paint") -> None:
         if self.target <= self.sweep:
-            correction = replace(correction, at_rest=self.numbers)
+            correction = replace(correction, at_rest=self.display_labels)
         if correction.pixels is None and self.edits is not None and why != "go back":
             # A cluster that is painted or unlocked by hand overrides the object that was fixed there.
             is_moved = correction.before != correction.after
@@ -507,16 +509,16 @@ class InteractiveRun(SamplingRun):
 
     def paint_image(self) -> LabelImage:
         r"""Return (\*shape,) int32 scribbles, 0 for none; changed in place."""
-        if self.strokes is None:
-            self.strokes = np.zeros(self.problem.site_image.shape, np.int32)
-        return self.strokes
+        if self.scribbles is None:
+            self.scribbles = np.zeros(self.problem.site_image.shape, np.int32)
+        return self.scribbles
 
     def locked_scribbles(self) -> LabelImage | None:
         r"""Return (\*shape,) scribbles in locked sites, 0 elsewhere; None if there are no scribbles."""
-        if self.strokes is None:
+        if self.scribbles is None:
             return None
-        locked = np.concatenate(([0], np.where(self.locks, self.numbers, 0)))
-        return np.where(locked[self.problem.site_image] == self.strokes, self.strokes, 0)
+        locked = np.concatenate(([0], np.where(self.locks, self.display_labels, 0)))
+        return np.where(locked[self.problem.site_image] == self.scribbles, self.scribbles, 0)
 
     def _apply_paint(self, change: LabelChange | None) -> None:
         if change is not None:
@@ -542,21 +544,21 @@ class InteractiveRun(SamplingRun):
             length = min(length, MAX_SETTLING)
         # From their present state they settle soon, and a run that is stopped early should have counted some sweeps.
         burn_in = self.sweep + int(self.settings.burn_in * min(length, MAX_SETTLING))
-        freed, closed, problem = sites[after == 0], self.steering.closed, self.problem
+        freed, closed, problem = sites[after == 0], self.scribble_field.closed, self.problem
         chains: list[Chain] = []
         all_labels: list[Int64Array] = []
         try:
             for c, chain in enumerate(self.ensemble.chains):
                 # The weight of locks makes matching give a lock's label to its cluster in every chain.
-                labels = self.numbers.copy() if c == 0 else self.named(chain.labels)
+                labels = self.display_labels.copy() if c == 0 else self.named(chain.labels)
                 before = labels.copy()
                 labels[sites[after > 0]] = after[after > 0]
                 seeds = np.where(locks, labels, -1).astype(np.int32)
                 if c == 0:  # locks have the same labels in all chains
                     scribbles = scribble_labels(locks, labels, edits)
                     if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
-                        self.steering.closed = is_closed(self.settings, scribbles, problem.map_field)
-                    problem = self.steering.apply_to_problem(scribbles)
+                        self.scribble_field.closed = is_closed(self.settings, scribbles, problem.map_field)
+                    problem = self.scribble_field.apply_to_problem(scribbles)
                 labels = match_painted_labels(problem, labels, seeds)
                 if why in ("paint", "redo", "steering"):
                     labels = propose_labels(problem, labels, seeds, before)
@@ -566,7 +568,7 @@ class InteractiveRun(SamplingRun):
                 chains.append(chain)
                 all_labels.append(labels)
         except InputError:
-            self.steering.closed = closed
+            self.scribble_field.closed = closed
             raise
         self.problem, self.ensemble.chains = problem, chains
         self.ensemble.refresh()
@@ -574,9 +576,9 @@ class InteractiveRun(SamplingRun):
         self.painted[sites] = after > 0
         self.set_labels(match_labels(self.ensemble.snapshots[0].labels, all_labels[0], self._weights()))
         self.log.steps.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
-        self.since, self.length = self.sweep, length
+        self.restarted_at, self.run_length = self.sweep, length
         self._count_enough()
-        self.history.keep(self.sweep, self.numbers)
+        self.history.keep(self.sweep, self.display_labels)
 
 
 def sweeps_to_match(sweep: int, n: int) -> int:

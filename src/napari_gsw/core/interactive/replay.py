@@ -11,7 +11,7 @@ import numpy as np
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_image_list
-from napari_gsw.core.interactive.actions import METHODS, Action, unpack_argument
+from napari_gsw.core.interactive.actions import METHODS, RENAMED_METHODS, Action, unpack_argument
 from napari_gsw.core.interactive.interactive_run import InteractiveRun, RebuildProblem
 from napari_gsw.core.interactive.saved_session import InteractiveState
 from napari_gsw.core.pipeline.prepare import prepare
@@ -72,23 +72,26 @@ def replay_run(saved: SavedRun, rebuild_problem: RebuildProblem | None = None) -
     run = InteractiveRun(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
     run.inputs, run.image_digest, run.rebuild_problem = saved.given, saved.looks, rebuild_problem
     replay_actions(run, state.log.actions, saved.sweep)
-    if not np.array_equal(run.numbers, state.numbers):  # of versions in which they depended on how often it was drawn
-        run.set_labels(state.numbers)
+    if not np.array_equal(
+        run.display_labels, state.display_labels
+    ):  # of versions in which they depended on how often it was drawn
+        run.set_labels(state.display_labels)
     return run
 
 
 def replay_actions(run: InteractiveRun, actions: Sequence[Action], sweep: int) -> None:
     """Repeat actions on a run at its start, and sweep on to `sweep`."""
     for action in actions:
-        if action.method not in METHODS:
-            raise InputError(f"a run has no action {action.method!r}")
+        method = RENAMED_METHODS.get(action.method, action.method)
+        if method not in METHODS:
+            raise InputError(f"a run has no action {method!r}")
         _advance_to(run, action.sweep)
-        if action.labels.shape != run.numbers.shape:
+        if action.labels.shape != run.display_labels.shape:
             raise InputError("an action belongs to other sites")
-        if not np.array_equal(run.numbers, action.labels):  # as in replay_run
+        if not np.array_equal(run.display_labels, action.labels):  # as in replay_run
             run.set_labels(action.labels.astype(np.int64))
         arguments = {name: unpack_argument(value, run.problem) for name, value in action.arguments.items()}
-        getattr(run, action.method)(**arguments)
+        getattr(run, method)(**arguments)
     _advance_to(run, sweep)
 
 

@@ -27,37 +27,39 @@ class InteractiveState:
     The names are those of :class:`~napari_gsw.core.interactive.interactive_run.InteractiveRun`.
     """
 
-    numbers: Int64Array
+    display_labels: Int64Array
     locks: BoolArray
     painted: BoolArray
-    strokes: LabelImage | None
+    scribbles: LabelImage | None
     edits: FixedPixels | None
     names: LabelImage | None
     closed: bool
     closed_at_start: bool | None
-    since: int
-    length: int
+    restarted_at: int
+    run_length: int
     history: History
     log: ActionLog
     initial: InitialState
-    anchor: Int64Array | None = None
+    reference_labels: Int64Array | None = None
 
     def copy(self) -> InteractiveState:
         """Copy what a run changes in place."""
-        strokes = None if self.strokes is None else np.array(self.strokes)
+        scribbles = None if self.scribbles is None else np.array(self.scribbles)
         history, log = self.history.copy(), self.log.copy()
-        return replace(self, painted=self.painted.copy(), strokes=strokes, history=history, log=log)
+        return replace(self, painted=self.painted.copy(), scribbles=scribbles, history=history, log=log)
 
     def check(self, run: SavedRun) -> None:
         """Raise an InputError unless the state fits its run; a file may hold anything."""
         n, shape = run.problem.n, getattr(run.problem.sites, "shape", ())
-        for labels in (self.numbers,) if self.anchor is None else (self.numbers, self.anchor):
+        for labels in (
+            (self.display_labels,) if self.reference_labels is None else (self.display_labels, self.reference_labels)
+        ):
             check_array("the labels on the screen", labels, "iu", (n,))
             if int(labels.min()) < 0:
                 raise InputError("the labels on the screen must not be below 0")
         check_array("what is locked", self.locks, "b", (n,))
         check_array("what is painted", self.painted, "b", (n,))
-        for what, image in (("what was painted", self.strokes), ("the image on the screen", self.names)):
+        for what, image in (("what was painted", self.scribbles), ("the image on the screen", self.names)):
             if image is not None:
                 check_array(what, image, "iu", shape)
         if self.edits is not None:
@@ -100,6 +102,20 @@ def _check_correction(correction: Any, n: int, n_pixels: int) -> None:
             raise InputError("a correction is outside the image")
 
 
+# Stored names of fields that were renamed.
+_STATE_KIND = plain_kind(
+    InteractiveState,
+    {
+        "display_labels": "numbers",
+        "reference_labels": "anchor",
+        "scribbles": "strokes",
+        "initial": "begun",
+        "restarted_at": "since",
+        "run_length": "length",
+    },
+)
+
+
 def _make_state(**values: Any) -> InteractiveState:
     """Make a state from its stored fields; format 1 had the lists of the log beside it, some of them twice."""
     if "deeds" in values:
@@ -107,8 +123,7 @@ def _make_state(**values: Any) -> InteractiveState:
         log.actions, log.steps = values.pop("deeds"), values.pop("taken")
         log.site_parents = values.pop("lineage")
         del values["marks"], values["changes"]
-        values["initial"] = values.pop("begun")
-    return InteractiveState(**values)
+    return _STATE_KIND.make(**values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +195,7 @@ KINDS: Mapping[str, Kind] = {
         lambda **values: Scribble(None, **values),  # type: ignore[arg-type]
     ),
     "edit": plain_kind(Edit),
-    "live": Kind(InteractiveState, plain_kind(InteractiveState).fields, _make_state),
+    "live": Kind(InteractiveState, _STATE_KIND.fields, _make_state),
     "beginning": plain_kind(InitialState),
     "history": Kind(History, History.fields, History.from_fields),
     "log": plain_kind(ActionLog),

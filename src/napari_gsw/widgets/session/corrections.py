@@ -167,14 +167,16 @@ class Corrections(QObject):  # type: ignore[misc]
         def lock(run: InteractiveRun) -> None:
             shown = run.shown(show) if viewed is None or len(viewed) != run.problem.n else viewed
             free = (shown == number) & ~run.locks
-            run.lock(np.flatnonzero(free & (run.numbers == number)))
-            run.paint(np.flatnonzero(free & (run.numbers != number)), number, True)
+            run.lock(np.flatnonzero(free & (run.display_labels == number)))
+            run.paint(np.flatnonzero(free & (run.display_labels != number)), number, True)
 
         self._correct(lock)
 
     def unlock(self, number: int | None = None) -> None:
         """Unlock the sites of a label, or all."""
-        self._correct(lambda run: run.unlock(np.flatnonzero(run.locks if number is None else run.numbers == number)))
+        self._correct(
+            lambda run: run.unlock(np.flatnonzero(run.locks if number is None else run.display_labels == number))
+        )
 
     def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
         """Give sites a label and lock them."""
@@ -186,7 +188,7 @@ class Corrections(QObject):  # type: ignore[misc]
         numbers = self.canvas.viewed
         if numbers is not None:
             self.canvas.leave_history()
-            self._correct(lambda run: run.go_back(numbers))
+            self._correct(lambda run: run.revert_to(numbers))
             self.changed.emit()
 
     def _correct(self, command: Command) -> None:

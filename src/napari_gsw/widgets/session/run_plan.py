@@ -186,7 +186,7 @@ def _update_settings(interactive: InteractiveRun, settings: Settings) -> bool:
     changed = [k for k, v in values.items() if v != getattr(interactive.settings, k) and settings.is_active(k)]
     if any(name not in (*LIVE_SETTINGS, "start", "start_clusters") for name in changed):
         return False
-    interactive.retune(interactive.settings.replace(**{k: v for k, v in values.items() if k in LIVE_SETTINGS}))
+    interactive.update_settings(interactive.settings.replace(**{k: v for k, v in values.items() if k in LIVE_SETTINGS}))
     return True
 
 
@@ -236,8 +236,10 @@ def make_array_run(
     compile_outlines(source.pixels)
     edits = None if before is None else before.interactive.edits
     # Fixed objects do not count among the labels that the user has painted.
-    closed = before.interactive.steering.closed if before is not None and edits is not None else None
-    locked = None if before is None else before.paint_locked(before.interactive.locks, before.interactive.numbers)
+    closed = before.interactive.scribble_field.closed if before is not None and edits is not None else None
+    locked = (
+        None if before is None else before.paint_locked(before.interactive.locks, before.interactive.display_labels)
+    )
     interactive = None if before is None else _continue_run(plan, problem, before, locked)
     if interactive is not None:
         given["init"] = interactive.initial.init
@@ -253,10 +255,10 @@ def make_array_run(
     if paint is not None:
         _carry_over(interactive, paint, plan.lock)
     if edits is not None:
-        interactive.adopt(edits)
+        interactive.set_fixed_pixels(edits)
     interactive.forget_changes()
     if not isinstance(problem.sites, BlockedLabels):
-        interactive.strokes = None if strokes is None else np.array(strokes, np.int32)
+        interactive.scribbles = None if strokes is None else np.array(strokes, np.int32)
     array_run = complete_run(plan, position, interactive, image, given)
     array_run.unusable = 0 if unusable is None else int(unusable.sum())
     return array_run
@@ -274,7 +276,7 @@ def _continue_run(plan: RunPlan, problem: Problem, before: ArrayRun, locked: Any
     """
     if plan.settings.chains > before.interactive.settings.chains:
         return None
-    init, closed = before.paint(before.interactive.numbers), before.interactive.steering.closed
+    init, closed = before.paint(before.interactive.display_labels), before.interactive.scribble_field.closed
     try:
         interactive = InteractiveRun(problem, plan.settings, plan.seed, None, init, closed)
         _carry_over(interactive, locked, True)
@@ -294,7 +296,7 @@ def complete_run(
     given : arrays of the user that were used, by name.
     """
     source, problem = plan.source, interactive.problem
-    interactive.steering.make_ready()
+    interactive.scribble_field.make_ready()
     names: tuple[str, ...] = ()
     if source.layer.rgb:
         names = ("red", "green", "blue")

@@ -298,7 +298,7 @@ class RunWorker:
             try:
                 command(interactive)
                 if self.commands_only and len(interactive.log.corrections) > n_corrections:
-                    interactive.wake()
+                    interactive.resume_after_correction()
                     self._woken.add(position)
                 is_corrected |= len(interactive.log.actions) > n_actions
             except InputError as reason:
@@ -547,4 +547,4 @@ class CommandQueue(QObject):  # type: ignore[misc]
 
 
 def _replace_settings(interactive: InteractiveRun, values: Mapping[str, Any]) -> None:
-    interactive.retune(interactive.settings.replace(**values))
+    interactive.update_settings(interactive.settings.replace(**values))
