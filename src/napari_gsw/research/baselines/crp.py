@@ -129,7 +129,7 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
 
 
 def find_tables(links: NDArray[np.integer]) -> Int64Array:
-    """Number the tables: (n,) int64 table of each site, 0, 1, ..."""
+    """Find the table (n,) int64 of each site, 0, 1, ..."""
     n = len(links)
     graph = coo_array((np.ones(n, np.int8), (np.arange(n), links)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)

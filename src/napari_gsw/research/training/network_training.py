@@ -82,7 +82,7 @@ def draw_crops(
 
 
 def number_labels(labels: NDArray[np.integer[Any]]) -> NDArray[np.int16]:
-    """Number labels 0, 1, 2, ... in their order."""
+    """Return labels as numbers 0, 1, 2, ... in their order."""
     numbers: NDArray[np.int16] = np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int16)
     return numbers
 
