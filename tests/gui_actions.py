@@ -63,6 +63,21 @@ def wait_for(qtbot, what, seconds=600):
     qtbot.waitUntil(what, timeout=seconds * 1000)
 
 
+def run(panel, qtbot, image=None, **settings):
+    """Run to the end with these settings, on an image layer "m" if an image is given; returns its layer."""
+    layer = None if image is None else panel.viewer.add_image(image, name="m")
+    start(panel, qtbot, **settings)
+    wait_done(qtbot, panel)
+    return layer
+
+
+def start(panel, qtbot, **settings):
+    """Press Run with these settings."""
+    for name, value in settings.items():
+        panel.form.controls[name].set_value(value)
+    click(qtbot, panel.run_button)
+
+
 def wait_done(qtbot, panel, seconds=600):
     """Wait for the end of a run, and for the picture of its best state."""
     wait_for(qtbot, lambda: panel.session.state == "done" and panel.session.run is None, seconds)

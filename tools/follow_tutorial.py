@@ -1,10 +1,10 @@
-"""Follows "In the window" of docs/first_steps.md, word for word, by real mouse and key events.
+"""Follow "In the window" of docs/first_steps.md, word for word, by real mouse and key events.
 
     python tools/follow_tutorial.py [--pictures]
 
-Every word in bold there is a button or a box that is pressed here, in the step where it stands; what the page says will
-be seen is looked for. Exit code 0 when all of it is so; `make tutorial` runs it on a virtual screen. With --pictures
-those of the page are made anew, each in the step where it stands.
+Every word in bold on the page is a button or a box that is pressed here in the same step, and what the page describes
+has to appear. The exit code is 0 if all of it does; `make tutorial` runs the script on a virtual screen. --pictures
+makes the screenshots of the page again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hands import LEFT, click, drag, wait_for
+from gui_input import LEFT, click, count_corrections, drag, wait_at_rest, wait_for
 from imageio.v3 import imwrite
 from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from qtpy.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
@@ -54,7 +54,7 @@ def bold(step: str) -> list[str]:
 
 
 class Reader:
-    """Somebody who does what the page says."""
+    """Does what the page says."""
 
     def __init__(self, page: str, scratch: Path, pictures: bool) -> None:
         self.steps, self.scratch, self.pictures = steps(page), scratch, pictures
@@ -62,7 +62,7 @@ class Reader:
         self.pressed: list[str] = []
         self.failure: BaseException | None = None
 
-    # ---- hands
+    # ---- mouse and keys
 
     @property
     def panel(self) -> Any:
@@ -127,10 +127,6 @@ class Reader:
     def layer(self, name: str) -> Any:
         return next((layer for layer in self.viewer.layers if layer.name == name), None)
 
-    def at_rest(self) -> None:
-        session = self.panel.session
-        wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "rest")
-
     def show(self) -> None:
         """Make the picture of the present step, if it has one and it is wanted."""
         path = picture(self.step)
@@ -157,7 +153,7 @@ class Reader:
             self.press("Stop")
         else:  # it has come to its end, as the page says it may
             self.pressed.append("Stop")
-        self.at_rest()
+        wait_at_rest(self.panel)
         after = self.layer("astronaut [GSW]").data
         if before.max() == 0 or after.max() == 0:
             raise SystemExit("nothing has stayed on the screen")
@@ -175,8 +171,8 @@ class Reader:
         layer.selected_label = number
         before = np.array(layer.data)
         drag(self.viewer, layer, [(100, x) for x in range(40, 120, 4)])
-        wait_for(lambda: len(self.panel.session.array_run.interactive.log.corrections) == 1, "a stroke that is taken")
-        self.at_rest()
+        wait_for(lambda: count_corrections(self.panel) == 1, "a scribble")
+        wait_at_rest(self.panel)
         if not (np.asarray(layer.data) == number).sum() > layer.brush_size * 80:
             raise SystemExit("nothing follows a stroke")
         self.show()
@@ -188,7 +184,7 @@ class Reader:
             lambda: len(interactive.log.corrections) == 2 and not interactive.locks.any(),
             "a stroke that was taken back",
         )
-        self.at_rest()
+        wait_at_rest(self.panel)
         if not (before == np.asarray(layer.data)).mean() > 0.5:
             raise SystemExit("what was there before the stroke has not come back")
 
@@ -201,7 +197,7 @@ class Reader:
         self.press("Ask me")
 
     def measure(self) -> None:
-        self.at_rest()
+        wait_at_rest(self.panel)
         self.choose("Plugins", "GSW segmentation", "Table of regions")
         wait_for(lambda: any(isinstance(w, TablePanel) and w.isVisible() for w in QApplication.allWidgets()), "a table")
         labels = np.unique(np.asarray(self.layer("astronaut [regions]").data))
@@ -215,11 +211,11 @@ class Reader:
         self.press("Export all ...")
         for name in ("labels.tif", "regions.csv", "provenance.json", "trace.csv"):
             wait_for(lambda name=name: any(folder.rglob(name)), name)
-        self.at_rest()
+        wait_at_rest(self.panel)
         self.answer(session)
         self.press("Save session ...")
         wait_for(session.exists, "the session file")
-        self.at_rest()
+        wait_at_rest(self.panel)
         self.viewer.layers.clear()
         QTest.qWait(300)
         mime = QMimeData()
@@ -232,21 +228,21 @@ class Reader:
         QApplication.sendEvent(window, QDragMoveEvent(QPoint(200, 200), *held))
         QApplication.sendEvent(window, QDropEvent(QPointF(200, 200), *held))
         wait_for(lambda: self.layer("astronaut [GSW]") is not None, "the session again")
-        self.at_rest()
+        wait_at_rest(self.panel)
 
     def follow(self) -> None:
         """All steps in turn; then the window is closed."""
-        deeds = (self.run, self.stop, self.paint, self.doubt, self.measure, self.keep)
+        actions = (self.run, self.stop, self.paint, self.doubt, self.measure, self.keep)
         try:
-            if len(deeds) != len(self.steps):
-                raise SystemExit(f"the page has {len(self.steps)} steps, and {len(deeds)} are known here")
+            if len(actions) != len(self.steps):
+                raise SystemExit(f"the page has {len(self.steps)} steps, and {len(actions)} are known here")
             wait_for(lambda: self.panel is not None, "the panel")
             wait_for(lambda: self.layer("astronaut") is not None, "the sample")
             self.viewer.window.resize(*SIZE)
-            for number, (deed, step) in enumerate(zip(deeds, self.steps, strict=True), 1):
+            for number, (action, step) in enumerate(zip(actions, self.steps, strict=True), 1):
                 self.pressed.clear()
                 self.step = step
-                deed()
+                action()
                 left_out = set(bold(step)) - set(self.pressed)
                 if left_out:
                     raise SystemExit(f"step {number} speaks of {left_out}")

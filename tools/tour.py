@@ -1,7 +1,7 @@
-"""The first quarter of an hour with the window, by real mouse and key events.
+"""Take the tour of the documentation by real mouse and key events, with a screenshot of every step.
 
-Open, run, paint, see how sure it is, accept, measure, export, save, and open again in a second window; with a picture
-of every step, and an animation of strokes that steer.
+Open, run, paint, show the uncertainty, accept, measure, export, save, and open again in a second window; with an
+animation of scribbles.
 
     python tools/tour.py docs/images/tour
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from hands import click, drag, wait_for
+from gui_input import click, count_corrections, drag, wait_at_rest, wait_for
 from imageio.v3 import imwrite
 from PIL import Image
 from qtpy.QtCore import Qt
@@ -79,12 +79,6 @@ class Tour:
             QTest.qWait(EACH)
         self.frames[-1] = self.frames[-1][0], self.frames[-1][1] + round(1000 * hold)
 
-    def at_rest(self) -> None:
-        session = self.panel.session
-        wait_for(
-            lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "the end of a run"
-        )
-
     def labels(self, kind: str = "[GSW]") -> Any:
         return next(layer for layer in self.viewer.layers if layer.name.endswith(kind))
 
@@ -102,14 +96,12 @@ class Tour:
         usual = sweeps.value()
         sweeps.set_value(LONG)
         click(self.panel.run_button)
-        wait_for(
-            lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first picture"
-        )
+        wait_for(lambda: self.panel.session.frame is not None and self.panel.session.frame.sweep >= 3, "a first frame")
         self.film(2.5)
         self.step("running")
         if self.panel.session.run is None:
             raise SystemExit("the run was over before it was looked at")
-        self.at_rest()
+        wait_at_rest(self.panel)
         sweeps.set_value(usual)
         self.film(0.3, hold=1.0)
         self.step("done")
@@ -119,27 +111,24 @@ class Tour:
         self.viewer.layers.selection.active = layer
         layer.mode, layer.brush_size = "paint", 6
         for number, points in enumerate(STROKES.values()):
-            before, changes = np.array(layer.data), len(self.panel.session.array_run.interactive.log.corrections)
-            layer.selected_label = int(before.max()) + 1 + number
+            count = count_corrections(self.panel)
+            layer.selected_label = int(np.asarray(layer.data).max()) + 1 + number
             drag(self.viewer, layer, points)
-            wait_for(
-                lambda n=changes: len(self.panel.session.array_run.interactive.log.corrections) > n,
-                "a stroke that is taken",
-            )
+            wait_for(lambda n=count: count_corrections(self.panel) > n, "a scribble")
             self.film(1.0, hold=1.5)
-            self.at_rest()
+            wait_at_rest(self.panel)
             follows = int((np.asarray(layer.data) == layer.selected_label).sum())
             if follows <= 6 * len(points) * 4:
-                raise SystemExit("a stroke has taught nothing")
+                raise SystemExit("no superpixel follows a scribble")
         self.film(0.3, hold=1.5)
         self.step("painted")
 
     def doubt(self) -> None:
-        boxes = self.panel.display.findChildren(type(self.panel.saving.embed))
-        box = next(box for box in boxes if "oundar" in box.text())
+        box = self.panel.display.layer_boxes["boundary"]
         click(box)
         wait_for(
-            lambda: any("boundary" in layer.name.lower() for layer in self.viewer.layers), "the layer of boundaries"
+            lambda: any("boundary" in layer.name.lower() for layer in self.viewer.layers),
+            "the layer of boundary probabilities",
         )
         self.step("how_sure")
         click(box)
@@ -148,16 +137,14 @@ class Tour:
         layer = self.labels("[regions]")
         layer.visible = True
         self.viewer.layers.selection.active = layer
-        count = len(self.panel.session.array_run.interactive.log.corrections)
+        count = count_corrections(self.panel)
         place = STROKES["saucer"][3]
         self.viewer.cursor.position = layer.data_to_world(place)
         canvas = self.viewer.window._qt_viewer.canvas.native
         canvas.setFocus()
         QTest.keyClick(canvas, Qt.Key.Key_A)
-        wait_for(
-            lambda: len(self.panel.session.array_run.interactive.log.corrections) > count, "a region that is accepted"
-        )
-        self.at_rest()
+        wait_for(lambda: count_corrections(self.panel) > count, "a region that is accepted")
+        wait_at_rest(self.panel)
         self.step("accepted")
 
     def measure(self) -> None:
@@ -167,24 +154,24 @@ class Tour:
 
     def export(self) -> Path:
         folder = self.scratch / "exported"
-        with_words = []
-        self.panel.export.written.connect(with_words.append)
+        written: list[str] = []
+        self.panel.export.written.connect(written.append)
         self.panel.export.export(folder)
-        wait_for(lambda: with_words and any(folder.rglob("*.json")), "the exported files")
-        self.at_rest()
+        wait_for(lambda: written and any(folder.rglob("*.json")), "the exported files")
+        wait_at_rest(self.panel)
         return folder
 
     def save_and_open_again(self) -> None:
         path = self.scratch / "coffee.zarr.zip"
         self.panel.saving.save(path)
         wait_for(path.exists, "the session file")
-        self.at_rest()
+        wait_at_rest(self.panel)
         shown = np.array(self.labels().data)
         self.viewer.close()
         self.viewer, self.panel = self.window()
         self.viewer.open(str(path), plugin="napari-gsw")
         wait_for(lambda: self.panel.session.frame is not None and self.panel.session.run is None, "the session again")
-        self.at_rest()
+        wait_at_rest(self.panel)
         if not np.array_equal(self.labels().data, shown):
             raise SystemExit("the session has come back with other labels")
         self.step("opened_again")
@@ -195,8 +182,8 @@ class Tour:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The first quarter of an hour with the window, step by step.")
-    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser = argparse.ArgumentParser(description="Take the tour of the documentation, step by step.")
+    parser.add_argument("folder", type=Path, help="folder of the screenshots")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -7,7 +7,7 @@ import pytest
 from skimage.io import imsave
 
 import napari_gsw as gsw
-from gui_actions import click, wait_done, wait_for
+from gui_actions import run, wait_for
 from napari_gsw.files.images import read_labels
 from napari_gsw.sample_data import mosaic
 
@@ -62,10 +62,8 @@ def test_a_folder_is_segmented_as_the_window_is_set(panel, qtbot, folder, tmp_pa
 def test_a_stopped_folder_goes_on_and_painting_teaches_it(panel, qtbot, folder, tmp_path):
     viewer, section = panel.viewer, panel.apply
     viewer.add_image(np.asarray(mosaic()[0])[:60, :80], name="m")
-    panel.form.controls["sweeps"].set_value(20)
     assert not section.teach.isEnabled()
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, sweeps=20)
     panel.session.corrections.lock_label(int(viewer.layers["m [GSW]"].data.max()))
     wait_for(qtbot, section.teach.isEnabled)
     section.teach.setChecked(True)

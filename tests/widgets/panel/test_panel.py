@@ -1,4 +1,4 @@
-"""The GSW segmentation widget in a real window, used as a person uses it."""
+"""The panel in a real window, used as a person uses it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import random
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
 
 import napari_gsw as gsw
-from gui_actions import click, press_key, slow, wait_done, wait_for, wait_sweeps
-from napari_gsw.core.features.network import has_onnxruntime
-from napari_gsw.core.pipeline.prepare_objects import NETWORK_SECTIONS, NETWORK_SETTINGS, is_replaced_by_network
-from napari_gsw.core.settings import SECTIONS, setting_fields
+from gui_actions import click, press_key, run, slow, start, wait_done, wait_for, wait_sweeps
 from napari_gsw.sample_data import mosaic, mosaic_3d
 from napari_gsw.scores import partitions as metrics
 from pictures import cells
@@ -25,86 +23,59 @@ pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 pytestmark = pytest.mark.gui
 
+ENDLESS = 1_000_000
+
 
 def same_partition(a, b):
     return metrics.variation_of_information(a, b) == pytest.approx(0, abs=1e-9)
 
 
 def small():
-    return mosaic()[0][:120, :160]
+    return mosaic()[0][:60, :80]
 
 
-def endless(panel):
-    panel.form.controls["sweeps"].set_value(1_000_000)
+def open_panel(viewer):
+    return viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+
+
+# ---- from the menu to the labels
 
 
 def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     """Plugins, GSW segmentation, Run; from a sample that is open."""
     from qtpy.QtCore import Qt
 
+    from napari_gsw.widgets.commands import panel
+
     viewer.open_sample("napari-gsw", "mosaic")
-    menu = viewer.window.plugins_menu
-    bar = viewer.window._qt_window.menuBar()
-    clicks = 0
+    menu, bar = viewer.window.plugins_menu, viewer.window._qt_window.menuBar()
+    clicks = []
 
     def press(widget, action):
-        nonlocal clicks
-        clicks += 1
+        clicks.append(action)
         qtbot.mouseClick(widget, Qt.MouseButton.LeftButton, pos=widget.actionGeometry(action).center())
 
     press(bar, menu.menuAction())
     qtbot.waitUntil(menu.isVisible, timeout=600_000)
-    ours = next(a for a in menu.actions() if "GSW" in a.text())
-    qtbot.mouseMove(menu, menu.actionGeometry(ours).center())  # a submenu opens under the mouse
-    inner = ours.menu()
-    qtbot.waitUntil(lambda: inner.isVisible() or menu.activeAction() is ours, timeout=60_000)
+    submenu = next(a for a in menu.actions() if "GSW" in a.text())
+    qtbot.mouseMove(menu, menu.actionGeometry(submenu).center())  # a submenu opens under the mouse
+    inner = submenu.menu()
+    qtbot.waitUntil(lambda: inner.isVisible() or menu.activeAction() is submenu, timeout=60_000)
     if not inner.isVisible():
-        inner.popup(menu.mapToGlobal(menu.actionGeometry(ours).topRight()))
+        inner.popup(menu.mapToGlobal(menu.actionGeometry(submenu).topRight()))
     qtbot.waitUntil(inner.isVisible, timeout=600_000)
     press(inner, next(a for a in inner.actions() if a.text().startswith("GSW segmentation")))
     menu.hide()
-    from napari_gsw.widgets.commands import panel
-
     opened = panel()
     click(qtbot, opened.run_button)
-    clicks += 1
     wait_sweeps(qtbot, opened)
-    assert clicks == 3
+    assert len(clicks) == 2
     assert opened.chooser.image.value() is viewer.layers["mosaic"]
     opened.shut_down()
 
 
-def test_the_outlook_follows_the_preset(panel, qtbot):
-    panel.viewer.add_image(mosaic()[0], name="mosaic")
-    general = panel.progress.status.text()
-    assert general.startswith("About 512 sites; the prior expects")
-    click(qtbot, panel.presets.button("paper"))
-    assert panel.progress.status.text() == "About 1,000 sites; the prior expects 18 clusters."
-    click(qtbot, panel.presets.button("general"))
-    assert panel.progress.status.text() == general
-
-
-def test_every_stage_of_the_preparation_has_words_and_a_bar(panel, monkeypatch):
-    from napari_gsw.core.pipeline.stage import Stage
-    from napari_gsw.widgets.panel.rows import STAGES
-    from napari_gsw.widgets.session.run_worker import CommandQueue
-
-    bar = panel.progress.bar
-    for name in ("noise", "superpixels", "graph", "features", "blocks", "assembly", "start", "compiling"):
-        title = STAGES[name]
-        monkeypatch.setattr(CommandQueue, "stage", Stage(name))
-        panel.progress.refresh(None)
-        assert panel.progress.status.text() == f"{title} ..."
-        assert (bar.minimum(), bar.maximum()) == (0, 0)
-        monkeypatch.setattr(CommandQueue, "stage", Stage(name, 1200, 3600))
-        panel.progress.refresh(None)
-        assert panel.progress.status.text().startswith(f"{title}: ")
-        assert panel.progress.status.text().endswith("1,200 of 3,600")
-        assert (bar.value(), bar.maximum()) == (1200, 3600)
-
-
-def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
-    image = mosaic()[0]
+def test_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_path):
+    image = small()
     assert not panel.run_button.isEnabled()
     assert "Open an image" in panel.reason.text()
     layer = panel.viewer.add_image(image, name="mosaic", scale=(0.5, 0.25), translate=(3, 4), units=("um", "um"))
@@ -113,10 +84,8 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     wait_done(qtbot, panel)
     labels = panel.viewer.layers["mosaic [GSW]"]
     assert labels.data.dtype == np.uint16
-    for what in ("scale", "translate"):
-        assert np.array_equal(getattr(labels, what), getattr(layer, what))
-    assert labels.units == layer.units
-    assert labels.axis_labels == layer.axis_labels
+    assert np.array_equal([labels.scale, labels.translate], [layer.scale, layer.translate])
+    assert (labels.units, labels.axis_labels) == (layer.units, layer.axis_labels)
 
     api = gsw.segment(image, seed=0, spacing=(0.5, 0.25))
     assert same_partition(labels.data, api.problem.paint(api.clusters))
@@ -125,7 +94,7 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     assert panel.progress.bar.value() == panel.progress.bar.maximum() == 300
     assert panel.session.commands.view.show == "consensus"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.progress.status.text()
-    assert panel.progress.status.text().startswith(f"{api.n_clusters} clusters")
+    assert panel.progress.status.text().startswith(f"{api.n_clusters} cluster")
 
     panel.export.export(tmp_path / "gui")
     wait_for(qtbot, lambda: (tmp_path / "gui" / "labels.tif").exists())
@@ -133,9 +102,8 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
     script = "import sys; from napari_gsw.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "segment", str(tmp_path / "image.tif"), "-o"]
     subprocess.run([*command, str(tmp_path / "cli"), "--quiet", "--spacing", "0.5,0.25"], check=True)
-    written = [tifffile.imread(tmp_path / place / "labels.tif") for place in ("gui", "cli")]
-    assert np.array_equal(written[0], api.labels)
-    assert np.array_equal(written[1], api.labels)
+    for place in ("gui", "cli"):
+        assert np.array_equal(tifffile.imread(tmp_path / place / "labels.tif"), api.labels)
     provenance = json.loads((tmp_path / "gui" / "provenance.json").read_text())
     assert provenance["settings"] == {**api.provenance["settings"], "axes": "YXS"}
     assert provenance["image"] == api.provenance["image"]
@@ -143,63 +111,92 @@ def test_the_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, t
         assert (tmp_path / "gui" / name).stat().st_size > 100
 
 
+def test_volumes(panel, qtbot):
+    image, truth = mosaic_3d()
+    panel.viewer.add_image(image, name="v", scale=(2, 1, 1))
+    assert panel.chooser.depth.isVisible()
+    run(panel, qtbot, sweeps=150)
+    labels = panel.viewer.layers["v [GSW]"].data
+    assert labels.shape == image.shape
+    assert metrics.adjusted_rand(labels, truth) > 0.8
+    same = gsw.segment(image, axes="ZYX", sweeps=150, view="clusters", spacing=(2, 1, 1))
+    assert same_partition(labels, same.labels)
+
+
+def test_the_microscopy_preset_outlines_objects(panel, qtbot):
+    image = cells()[0]
+    panel.viewer.add_image(image, name="m")
+    click(qtbot, panel.presets.buttons["microscopy"])
+    run(panel, qtbot)
+    wait_for(qtbot, lambda: "7 objects" in panel.progress.status.text())
+    assert np.array_equal(panel.viewer.layers["m [regions]"].data, gsw.segment(image, preset="microscopy").labels)
+
+
 @pytest.mark.slow
-def test_a_second_run_goes_on_and_reset_starts_afresh(panel, qtbot):
+def test_superpixels_of_a_layer(panel, qtbot):
+    y, x = np.mgrid[:60, :80] // 8
+    sites = (10 * y + x + 1).astype(np.int32)
     panel.viewer.add_image(small(), name="m")
-    own = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}
-    for name, value in own.items():
-        panel.form.controls[name].set_value(value)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    first = panel.viewer.layers["m [GSW]"].data.copy()
+    layer = panel.viewer.add_labels(sites, name="squares")
+    panel.sites.choose(layer)
+    run(panel, qtbot, sweeps=30)
+    assert same_partition(panel.viewer.layers["m [GSW]"].data, gsw.segment(small(), sites=sites, sweeps=30).labels)
+    layer.data[:8, :16] = 1  # merge two superpixels behind the panel's back: the next run sees it
+    run(panel, qtbot)
+    assert panel.session.array_run.interactive.problem.n == 79
+
+
+# ---- running, pausing, continuing
+
+
+@pytest.mark.slow
+def test_a_second_run_continues_and_reset_restarts(panel, qtbot):
+    settings = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}
+    run(panel, qtbot, small(), **settings)
+    labels = panel.viewer.layers["m [GSW]"]
+    first = labels.data.copy()
     assert panel.run_button.text() == "Continue"
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: panel.session.frame.sweep == 80)
     wait_done(qtbot, panel)
-    assert len(panel.viewer.layers) == 2
-    assert same_partition(panel.viewer.layers["m [GSW]"].data, gsw.segment(small(), **own | {"sweeps": 80}).labels)
+    assert same_partition(labels.data, gsw.segment(small(), **settings | {"sweeps": 80}).labels)
     click(qtbot, panel.reset_button)
-    assert not panel.viewer.layers["m [GSW]"].data.any()
+    assert not labels.data.any()
     assert panel.run_button.text() == "Run"
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot)
     assert same_partition(panel.viewer.layers["m [GSW]"].data, first)
     assert len(panel.viewer.layers) == 2
 
 
-def test_other_settings_go_on_from_what_is_shown(panel, qtbot):
-    panel.viewer.add_image(small(), name="m")
-    panel.form.controls["sweeps"].set_value(40)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+def test_other_settings_continue_from_what_is_shown(panel, qtbot):
+    run(panel, qtbot, small(), sweeps=40)
     before = panel.session.array_run
     panel.form.controls["alpha"].set_value(5.0)
     assert panel.presets.heading.text() == "Preset *"
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot)
     after = panel.session.array_run
     assert after is not before
     assert after.interactive.problem.prior.alpha == 5.0
     assert np.array_equal(after.sites, before.sites)
     assert "init" in after.provenance()["given"]
-    panel.seed.setValue(7)  # another seed starts afresh
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    panel.seed.setValue(7)  # another seed restarts
+    run(panel, qtbot)
     expected = gsw.segment(small(), sweeps=40, alpha=5.0, seed=7).labels
     assert same_partition(panel.viewer.layers["m [GSW]"].data, expected)
 
 
-def test_pause_step_resume_and_stop(panel, qtbot):
+def test_pause_step_resume_stop_and_keys(panel, qtbot):
+    from qtpy.QtCore import Qt
+
+    ctrl, alt = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
     panel.viewer.add_image(mosaic()[0])
-    endless(panel)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=ENDLESS)
     wait_sweeps(qtbot, panel)
     click(qtbot, panel.pause_button)
     assert panel.pause_button.text() == "Resume"
-    qtbot.wait(400)
     wait_for(qtbot, lambda: panel.session.frame.sweep == panel.session.array_run.interactive.sweep)
     held = panel.session.frame.sweep
-    qtbot.wait(300)
+    qtbot.wait(200)
     assert panel.session.frame.sweep == held
     click(qtbot, panel.step_button)
     wait_for(qtbot, lambda: panel.session.frame.sweep == held + 1)
@@ -210,13 +207,55 @@ def test_pause_step_resume_and_stop(panel, qtbot):
     assert "left" in panel.progress.bar.text()
     assert panel.progress.status.text().endswith("/s")
     assert "sweeps a second" in panel.progress.status.toolTip()
-    click(qtbot, panel.stop_button)
+    press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
+    assert panel.session.state == "paused"
+    press_key(qtbot, panel.viewer, Qt.Key.Key_D, ctrl, alt)
+    assert panel.session.commands.view.show == "best"
+    press_key(qtbot, panel.viewer, Qt.Key.Key_X, ctrl, alt)
     wait_done(qtbot, panel)
     assert panel.viewer.layers[1].name.endswith("[GSW]")
     assert panel.viewer.layers[1].data.any()
     stopped = panel.session.frame.sweep
-    click(qtbot, panel.step_button)
+    press_key(qtbot, panel.viewer, Qt.Key.Key_N, ctrl, alt)
     wait_for(qtbot, lambda: panel.session.frame.sweep == stopped + 1)
+    wait_done(qtbot, panel)
+    press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
+    wait_sweeps(qtbot, panel, stopped + 2)
+    click(qtbot, panel.stop_button)
+    wait_done(qtbot, panel)
+
+
+def test_keys_are_free_and_named_in_tooltips_and_docs(panel):
+    from app_model.types import KeyBinding
+    from napari._app_model import get_app_model
+    from napari._qt._qapp_model.qactions import init_qactions
+    from napari.utils.shortcuts import default_shortcuts
+
+    from napari_gsw.widgets.panel.panel import KEYS
+
+    init_qactions()
+    taken = {str(KeyBinding.from_int(int(key))) for keys in default_shortcuts.values() for key in keys}
+    taken |= {str(rule.keybinding) for rule in get_app_model().keybindings}
+    assert "Ctrl+Alt+S" in taken
+    page = (Path(__file__).parents[3] / "docs" / "widget.md").read_text()
+    buttons = {"run_or_pause": panel.run_button, "step": panel.step_button, "stop": panel.stop_button}
+    for key, name in KEYS.items():
+        text = key.replace("Control", "Ctrl").replace("-", "+")
+        assert str(KeyBinding.from_str(text)) not in taken
+        assert text in page
+        assert name not in buttons or text in buttons[name].toolTip()
+
+
+@pytest.mark.slow
+def test_the_palette_has_the_commands(panel, qtbot):
+    from napari._app_model import get_app_model
+
+    app = get_app_model()
+    panel.viewer.add_image(small())
+    panel.form.controls["sweeps"].set_value(ENDLESS)
+    app.commands.execute_command("napari-gsw.run").result()
+    wait_sweeps(qtbot, panel)
+    app.commands.execute_command("napari-gsw.stop").result()
     wait_done(qtbot, panel)
 
 
@@ -226,7 +265,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     from napari.utils.notifications import NotificationSeverity, notification_manager
 
     panel.viewer.add_image(small(), name="m")
-    endless(panel)
+    panel.form.controls["sweeps"].set_value(ENDLESS)
     rng = random.Random(4)
     before = len(notification_manager.records)
     threads = threading.active_count()
@@ -248,7 +287,7 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     assert len(pressed) == 5, {b.text(): n for b, n in pressed.items()}
 
     def over():
-        panel.stop()  # also a run that waited for a picture to be finished and has begun only now
+        panel.stop()  # also a run that waited for a frame to be finished and has begun only now
         return panel.session.run is None and panel.session.state != "running"
 
     wait_for(qtbot, over)
@@ -257,6 +296,29 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
     bad = [n for n in notification_manager.records[before:] if n.severity >= NotificationSeverity.WARNING]
     assert bad == []
+
+
+@pytest.mark.slow
+def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
+    panel.viewer.add_image(small())
+    click(qtbot, panel.presets.buttons["paper"])
+    start(panel, qtbot, sweeps=ENDLESS)
+    wait_sweeps(qtbot, panel)
+    panel.form.controls["lam"].set_value(2.5)
+    assert panel.reason.text() == ""
+    wait_for(qtbot, lambda: panel.session.array_run.interactive.settings.lam == 2.5)
+    panel.form.controls["alpha"].set_value(9.0)
+    assert "next run" in panel.reason.text()
+    assert panel.session.array_run.interactive.settings.alpha == 3.0
+    click(qtbot, panel.stop_button)
+    wait_done(qtbot, panel)
+    provenance = panel.viewer.layers[-1].metadata["napari-gsw"]  # what is exported with the labels
+    assert provenance["reproducible"] is False
+    assert [step["what"] for step in provenance["steps"]] == ["run", "settings", "stopped"]
+    assert provenance["steps"][1]["changed"] == {"lam": [10.0, 2.5]}
+
+
+# ---- layers that go, docks that close, errors
 
 
 @pytest.mark.parametrize(
@@ -268,12 +330,9 @@ def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
     other = viewer.add_image(np.zeros((30, 30)), name="other")
     panel.choose_image(image)
     if which == "sites":
-        y, x = np.mgrid[:120, :160] // 8
-        viewer.add_labels(20 * y + x + 1, name="s")
-        panel.sites.choose(viewer.layers["s"])
-        image = viewer.layers["m"]
-    endless(panel)
-    click(qtbot, panel.run_button)
+        y, x = np.mgrid[:60, :80] // 8
+        panel.sites.choose(viewer.add_labels(10 * y + x + 1, name="s"))
+    start(panel, qtbot, sweeps=ENDLESS)
     wait_sweeps(qtbot, panel)
     worker = panel.session.run.worker
     if which == "replaced image":
@@ -290,11 +349,10 @@ def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
     qtbot.wait(200)
     assert [layer.name for layer in viewer.layers] == names  # nothing lands anywhere any more
     assert (other.data == 0).all()
-    if which not in ("image",):
-        endless(panel)
-        click(qtbot, panel.run_button)  # and a new run starts where it should
+    if which != "image":
+        start(panel, qtbot, sweeps=ENDLESS)  # and a new run starts where it should
         wait_sweeps(qtbot, panel)
-        assert panel.session.segmentation.layers.labels.data.shape == (120, 160)
+        assert panel.session.segmentation.layers.labels.data.shape == (60, 80)
 
 
 @pytest.mark.slow
@@ -302,31 +360,29 @@ def test_the_result_stays_with_its_image(panel, qtbot):
     """The user adds and selects another image of the same shape in the middle of a run."""
     viewer = panel.viewer
     image = viewer.add_image(small(), name="m", translate=(5, 7))
-    panel.form.controls["sweeps"].set_value(150)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=150)
     panel.pause()  # or the run could be over by now
     viewer.add_image(small()[::-1], name="another", translate=(500, 700))
     viewer.layers.selection.active = viewer.layers["another"]
     assert panel.chooser.image.value() is image
     panel.pause()
     wait_done(qtbot, panel)
-    labels = viewer.layers["m [GSW]"]
+    labels, expected = viewer.layers["m [GSW]"], gsw.segment(small(), sweeps=150).labels
     assert np.array_equal(labels.translate, (5, 7))
-    assert same_partition(labels.data, gsw.segment(small(), sweeps=150).labels)
+    assert same_partition(labels.data, expected)
     panel.choose_image(viewer.layers["another"])
     assert panel.run_button.text() == "Run"
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: "another [GSW]" in viewer.layers)
     wait_done(qtbot, panel)
     assert np.array_equal(viewer.layers["another [GSW]"].translate, (500, 700))
-    assert same_partition(viewer.layers["m [GSW]"].data, gsw.segment(small(), sweeps=150).labels)
+    assert same_partition(viewer.layers["m [GSW]"].data, expected)
 
 
 def test_closing_the_dock_ends_the_run(viewer, qtbot):
-    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    dock, panel = open_panel(viewer)
     viewer.add_image(small(), name="m")
-    endless(panel)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=ENDLESS)
     wait_sweeps(qtbot, panel)
     worker = panel.session.run.worker
     dock.destroyOnClose()  # what the x of the dock does
@@ -338,56 +394,47 @@ def test_closing_the_dock_ends_the_run(viewer, qtbot):
     assert np.array_equal(viewer.layers["m [GSW]"].data, before)
 
 
-def close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end):
-    """Close the dock when a run has begun something that takes long; nobody may wait for it."""
-    dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
-    viewer.add_image(small(), name="m")
-    click(qtbot, panel.run_button)
-    wait_for(qtbot, begun.is_set)
-    run, waits = panel.session.run, []
-    monkeypatch.setattr(run, "wait", waits.append)
-    dock.destroyOnClose()
-    assert not waits
-    may_end.set()
-    wait_for(qtbot, lambda: not run.worker.is_running)
-
-
-def test_closing_the_dock_while_an_image_is_prepared_waits_for_nothing(viewer, qtbot, monkeypatch):
+@pytest.mark.parametrize("when", ["preparing", "running"])
+def test_closing_the_dock_waits_for_nothing(viewer, qtbot, monkeypatch, when):
+    """Neither for an image that is being prepared nor for a kernel that is being compiled."""
+    from napari_gsw.core.interactive.interactive_run import InteractiveRun
     from napari_gsw.core.pipeline import stage
     from napari_gsw.widgets.session import run_plan
 
-    begun, may_end = threading.Event(), threading.Event()
+    begun, may_end, advance = threading.Event(), threading.Event(), InteractiveRun.advance
 
     def slow_prepare(*args, report, **options):
         begun.set()
         assert may_end.wait(60)
         report(stage.Stage("sites"), None)
 
-    monkeypatch.setattr(run_plan, "prepare", slow_prepare)
-    close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
-
-
-def test_closing_the_dock_while_a_kernel_is_compiled_waits_for_nothing(viewer, qtbot, monkeypatch):
-    from napari_gsw.core.interactive.interactive_run import InteractiveRun
-
-    begun, may_end, advance = threading.Event(), threading.Event(), InteractiveRun.advance
-
     def slow_advance(interactive, most=None):
         begun.set()
         assert may_end.wait(60)
         advance(interactive, most)
 
-    monkeypatch.setattr(InteractiveRun, "advance", slow_advance)
-    close_in_the_middle(viewer, qtbot, monkeypatch, begun, may_end)
+    if when == "preparing":
+        monkeypatch.setattr(run_plan, "prepare", slow_prepare)
+    else:
+        monkeypatch.setattr(InteractiveRun, "advance", slow_advance)
+    dock, panel = open_panel(viewer)
+    viewer.add_image(small(), name="m")
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, begun.is_set)
+    worker_run, waits = panel.session.run, []
+    monkeypatch.setattr(worker_run, "wait", waits.append)
+    dock.destroyOnClose()
+    assert not waits
+    may_end.set()
+    wait_for(qtbot, lambda: not worker_run.worker.is_running)
 
 
 @pytest.mark.slow
 def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
-    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    _, panel = open_panel(viewer)
     viewer.add_image(small(), name="m")
-    endless(panel)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=ENDLESS)
     wait_sweeps(qtbot, panel)
     worker = panel.session.run.worker
     viewer.close()
@@ -395,42 +442,40 @@ def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, slow(ValueError)])
-@pytest.mark.parametrize("when", ["preparing", "running"])
-def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot, monkeypatch, kind, when):
+def test_an_error_in_the_worker_is_shown_and_the_buttons_come_back(panel, qtbot, monkeypatch, kind):
     from napari.utils.notifications import notification_manager
 
     def broken(*_, **__):
         raise kind("the disk is on fire")
 
-    if when == "preparing":
-        monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
     panel.viewer.add_image(small())
-    endless(panel)
-    before = len(notification_manager.records)
-    click(qtbot, panel.run_button)
-    if when == "running":
-        wait_sweeps(qtbot, panel)
-        monkeypatch.setattr("napari_gsw.core.interactive.interactive_run.InteractiveRun.advance", broken)
-    wait_for(qtbot, lambda: panel.session.run is None)
-    assert panel.run_button.isEnabled()
-    assert not panel.stop_button.isEnabled()
-    assert "The disk is on fire." in panel.reason.text()
-    assert sum("the disk is on fire" in str(n.message) for n in notification_manager.records[before:]) == 1
-    monkeypatch.undo()
-    panel.form.controls["sweeps"].set_value(10)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    assert panel.reason.text() == ""
+    for when in ("preparing", "running"):
+        before = len(notification_manager.records)
+        if when == "preparing":
+            monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
+        start(panel, qtbot, sweeps=ENDLESS)
+        if when == "running":
+            wait_sweeps(qtbot, panel)
+            monkeypatch.setattr("napari_gsw.core.interactive.interactive_run.InteractiveRun.advance", broken)
+        wait_for(qtbot, lambda: panel.session.run is None)
+        assert panel.run_button.isEnabled()
+        assert not panel.stop_button.isEnabled()
+        assert "The disk is on fire." in panel.reason.text()
+        assert sum("the disk is on fire" in str(n.message) for n in notification_manager.records[before:]) == 1
+        monkeypatch.undo()
+        run(panel, qtbot, sweeps=10)
+        assert panel.reason.text() == ""
 
 
 def test_what_cannot_be_segmented_says_why(panel, qtbot):
-    viewer = panel.viewer
+    from napari.utils.notifications import notification_manager
+
+    viewer, controls = panel.viewer, panel.form.controls
     viewer.add_points(np.zeros((3, 2)))
     assert not panel.run_button.isEnabled()
     assert "Open an image" in panel.reason.text()
 
-    five = viewer.add_image(np.zeros((2, 2, 3, 8, 9)), name="five")
-    panel.choose_image(five)
+    panel.choose_image(viewer.add_image(np.zeros((2, 2, 3, 8, 9)), name="five"))
     assert "choose which of its axes holds channels" in panel.reason.text()
     assert not panel.run_button.isEnabled()
     panel.chooser.channel_axis.setCurrentIndex(2)
@@ -438,40 +483,27 @@ def test_what_cannot_be_segmented_says_why(panel, qtbot):
     assert panel.reason.text() == ""
     assert panel.run_button.isEnabled()
 
-    good = viewer.add_image(small(), name="good")
-    panel.choose_image(good)
+    panel.choose_image(viewer.add_image(small(), name="good"))
     assert panel.run_button.isEnabled()
-    labels = viewer.add_labels(np.ones((7, 9), int), name="elsewhere")
-    panel.sites.choose(labels)
+    panel.sites.choose(viewer.add_labels(np.ones((7, 9), int), name="elsewhere"))
     assert "elsewhere" in panel.reason.text()
     assert "shape (7, 9)" in panel.reason.text()
     assert not panel.run_button.isEnabled()
     panel.sites.choose(None)
-    shapes = viewer.add_shapes(name="nothing drawn")
-    panel.chooser.where.choose(shapes)
+    panel.chooser.where.choose(viewer.add_shapes(name="nothing drawn"))
     assert "has no shape yet" in panel.reason.text()
     panel.chooser.where.choose("image")
-    pyramid = viewer.add_image([np.zeros((64, 64)), np.zeros((32, 32))], name="pyramid", multiscale=True)
-    panel.choose_image(pyramid)
-    assert panel.run_button.isEnabled()
-
-
-def test_settings_that_do_not_go_together_are_told_beside_the_button(panel, qtbot):
-    panel.viewer.add_image(small())
-    panel.form.controls["sampler"].set_value("bond-drawn")
-    panel.form.controls["bond_low"].set_value(0.9)
+    controls["sampler"].set_value("bond-drawn")
+    controls["bond_low"].set_value(0.9)
     assert "Least probability must be" in panel.reason.text()
     assert not panel.run_button.isEnabled()
-    panel.form.controls["bond_low"].set_value(0.0)
+    controls["bond_low"].set_value(0.0)
+    assert panel.run_button.isEnabled()
+    panel.choose_image(viewer.add_image([np.zeros((64, 64)), np.zeros((32, 32))], name="pyramid", multiscale=True))
     assert panel.run_button.isEnabled()
 
-
-def test_bad_data_is_one_sentence(panel, qtbot):
-    from napari.utils.notifications import notification_manager
-
-    image = small().astype(float)
-    image[:] = np.nan
-    panel.viewer.add_image(image, rgb=True, contrast_limits=(0, 255))
+    empty = np.full(small().shape, np.nan)
+    panel.choose_image(viewer.add_image(empty, rgb=True, contrast_limits=(0, 255)))
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert "NaN" in panel.reason.text()
@@ -479,184 +511,69 @@ def test_bad_data_is_one_sentence(panel, qtbot):
     assert "Traceback" not in str(notification_manager.records[-1].message)
 
 
-def test_every_setting_has_a_control_with_its_help(panel):
-    """All but the axes, which the head of the panel asks for, the spacing, which the layer's scale says, and the blocks
-    of a large image, for scripts alone."""
-    assert set(panel.form.controls) == set(setting_fields()) - {"axes", "spacing", "block_pixels"}
-    for name, control in panel.form.controls.items():
-        assert setting_fields()[name].help in control.toolTip()
-        assert control.value() == getattr(gsw.preset("general"), name)
-    assert set(panel.form.sections) == set(SECTIONS) - {"image", "strokes"}  # whose controls stand beside the brush
-    assert all(
-        panel.form.controls[name].parentWidget() is not None for name in ("steering", "painted_detail", "only_painted")
-    )
+# ---- display, trace, regions
 
 
-def test_only_what_matters_is_shown(panel, qtbot):
-    form = panel.form
-    form.sections["prior"].unfold()
-    assert form.controls["alpha"].isVisible()
-    assert not form.controls["theta"].isVisible()
-    form.controls["prior"].set_value("pitman-yor")
-    assert form.controls["theta"].isVisible()
-    form.controls["prior"].set_value("potts")
-    assert not form.controls["alpha"].isVisible()
-    assert form.controls["K"].isVisible()
-
-
-@pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime is not installed")
-def test_where_a_network_looks_its_place_is_not_taken_by_settings_without_effect(panel, qtbot):
-    form, brightness = panel.form, cells()[0]
-    for section in NETWORK_SECTIONS:
-        form.sections[section].unfold()
-    shown = lambda: {name for name in form.controls if is_replaced_by_network(name) and form.controls[name].isVisible()}  # noqa: E731
-    flat = panel.viewer.add_image(brightness)
-    click(qtbot, panel.presets.button("microscopy"))
-    assert not shown()
-    assert all(form.controls[name].isVisible() for name in NETWORK_SETTINGS)
-    assert form.sections["prior"].summary.text() == "any number of objects"
-    assert "expects" not in panel.progress.status.text()
-    form.controls["objects"].set_value("classical")
-    assert {"site_size", "K", "beta", "evidence"} <= shown()
-    assert "sites" in form.sections["superpixels"].summary.text()
-    form.controls["objects"].set_value("network")
-    assert not shown()
-    panel.viewer.layers.remove(flat)
-    panel.viewer.add_image(np.stack([brightness[:64, :64]] * 8), axis_labels="zyx")  # volumes are not its own
-    assert {"site_size", "K", "beta", "evidence"} <= shown()
-
-
-def test_presets_fill_the_form(panel, qtbot):
-    panel.viewer.add_image(small())
-    paper = panel.presets.button("paper")
-    click(qtbot, paper)
-    assert panel.form.settings() == gsw.preset("paper")
-    assert "expects 18 clusters" in panel.form.sections["prior"].summary.text()  # of 1,000 sites
-
-
-@pytest.mark.slow
-def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
-    panel.viewer.add_image(small())
-    paper = panel.presets.button("paper")
-    click(qtbot, paper)
-    endless(panel)
-    click(qtbot, panel.run_button)
-    wait_sweeps(qtbot, panel)
-    panel.form.controls["lam"].set_value(2.5)
-    assert panel.reason.text() == ""
-    wait_for(qtbot, lambda: panel.session.array_run.interactive.settings.lam == 2.5)
-    panel.form.controls["alpha"].set_value(9.0)
-    assert "next run" in panel.reason.text()
-    assert panel.session.array_run.interactive.settings.alpha == 3.0
-    click(qtbot, panel.stop_button)
-    wait_done(qtbot, panel)
-    kept = panel.viewer.layers[-1].metadata["napari-gsw"]  # what is exported with the labels
-    assert kept["reproducible"] is False
-    assert [step["what"] for step in kept["steps"]] == ["run", "settings", "stopped"]
-    assert kept["steps"][1]["changed"] == {"lam": [10.0, 2.5]}
-
-
-def test_keys(panel, qtbot):
-    from qtpy.QtCore import Qt
-
-    ctrl, alt = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
-    panel.viewer.add_image(small())
-    endless(panel)
-    press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
-    wait_sweeps(qtbot, panel)
-    press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
-    assert panel.session.state == "paused"
-    press_key(qtbot, panel.viewer, Qt.Key.Key_D, ctrl, alt)
-    assert panel.session.commands.view.show == "best"
-    press_key(qtbot, panel.viewer, Qt.Key.Key_X, ctrl, alt)
-    wait_done(qtbot, panel)
-
-
-@pytest.mark.slow
-def test_the_palette_has_the_commands(panel, qtbot):
-    from napari._app_model import get_app_model
-
-    app = get_app_model()
-    panel.viewer.add_image(small())
-    endless(panel)
-    app.commands.execute_command("napari-gsw.run").result()
-    wait_sweeps(qtbot, panel)
-    app.commands.execute_command("napari-gsw.stop").result()
-    wait_done(qtbot, panel)
-
-
-def test_uncertainty_is_live_and_right(panel, qtbot):
-    viewer = panel.viewer
+def test_uncertainty_is_that_of_the_api(panel, qtbot):
+    viewer, boxes = panel.viewer, panel.display.layer_boxes
     viewer.add_image(small(), name="m", scale=(2, 3))
-    panel.form.controls["sweeps"].set_value(200)
-    click(qtbot, panel.display.layer_boxes["boundary"])
-    click(qtbot, panel.display.layer_boxes["entropy"])
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    click(qtbot, boxes["boundary"])
+    click(qtbot, boxes["entropy"])
+    run(panel, qtbot, sweeps=200)
     api = gsw.segment(small(), sweeps=200, spacing=(2, 3))
     wait_for(qtbot, lambda: "m [entropy]" in viewer.layers)
     assert np.allclose(viewer.layers["m [boundary]"].data, api.boundary)
     assert np.allclose(viewer.layers["m [entropy]"].data, api.uncertainty)
     assert np.array_equal(viewer.layers["m [entropy]"].scale, (2, 3))
     del viewer.layers["m [entropy]"]
-    assert not panel.display.layer_boxes["entropy"].isChecked()
-    click(qtbot, panel.display.layer_boxes["boundary"])
+    assert not boxes["entropy"].isChecked()
+    click(qtbot, boxes["boundary"])
     assert not viewer.layers["m [boundary]"].visible
 
 
 @pytest.mark.slow
 def test_several_chains_have_lines_of_their_own(panel, qtbot):
-    panel.viewer.add_image(small())
-    panel.form.controls["sweeps"].set_value(60)
-    panel.form.controls["chains"].set_value(3)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, small(), sweeps=60, chains=3)
     assert len(panel.trace._values) == 3
     assert len({line.opts["pen"].color().name() for line in panel.trace._values}) == 3
     api = gsw.segment(small(), sweeps=60, chains=3)
     assert same_partition(panel.viewer.layers[-1].data, api.labels)
-    best = panel.trace.best.getData()
-    assert best[1][0] == pytest.approx(api.snapshot.best.log_posterior)
+    assert panel.trace.best.getData()[1][0] == pytest.approx(api.snapshot.best.log_posterior)
 
 
 def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     from qtpy.QtCore import Qt
 
-    panel.viewer.add_image(small(), name="m")
-    panel.form.controls["sweeps"].set_value(120)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    best = panel.viewer.layers["m [GSW]"].data.copy()
+    run(panel, qtbot, small(), sweeps=120)
+    labels, canvas = panel.viewer.layers["m [GSW]"], panel.session.canvas
+    best = labels.data.copy()
     qtbot.wait(100)
     box = panel.trace.upper.getViewBox()
     place = panel.trace.mapFromScene(box.mapViewToScene(box.viewRect().center()))
     qtbot.mouseClick(panel.trace.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    wait_for(qtbot, lambda: panel.session.canvas.viewing is not None)
-    kept = np.array(panel.session.array_run.interactive.history.sweeps)
+    wait_for(qtbot, lambda: canvas.viewing is not None)
+    history = panel.session.array_run.interactive.history
+    sweeps = np.array(history.sweeps)
     clicked = box.mapSceneToView(panel.trace.mapToScene(place)).x()
     assert clicked == pytest.approx(60.6, abs=1)  # the middle of the axis, to the pixel
-    assert panel.session.canvas.viewing == kept[np.abs(kept - clicked).argmin()]
-    assert panel.trace_section.viewing_text.text() == f"Viewing sweep {panel.session.canvas.viewing}"
-    sweep, numbers = panel.session.array_run.interactive.history.nearest(panel.session.canvas.viewing)
-    assert sweep == panel.session.canvas.viewing
-    assert np.array_equal(panel.viewer.layers["m [GSW]"].data, panel.session.array_run.paint(numbers))
+    assert canvas.viewing == sweeps[np.abs(sweeps - clicked).argmin()]
+    assert panel.trace_section.viewing_text.text() == f"Viewing sweep {canvas.viewing}"
+    sweep, numbers = history.nearest(canvas.viewing)
+    assert sweep == canvas.viewing
+    assert np.array_equal(labels.data, panel.session.array_run.paint(numbers))
     click(qtbot, panel.trace_section.back_button)
-    assert np.array_equal(panel.viewer.layers["m [GSW]"].data, best)
+    assert np.array_equal(labels.data, best)
     assert not panel.trace_section.viewing.isVisible()
-    panel.session.canvas.view_sweep(3)
+    canvas.view_sweep(3)
     click(qtbot, panel.trace_section.from_here)
     wait_for(qtbot, lambda: panel.session.run is None)
-    assert same_partition(
-        panel.session.array_run.interactive.display_labels, panel.session.array_run.interactive.history.nearest(3)[1]
-    )
+    interactive = panel.session.array_run.interactive
+    assert same_partition(interactive.display_labels, interactive.history.nearest(3)[1])
 
 
 @pytest.mark.slow
-def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
-    panel.viewer.add_image(small())
-    panel.form.controls["sweeps"].set_value(20)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+def test_the_trace_as_csv_and_png(panel, qtbot, tmp_path):
+    run(panel, qtbot, small(), sweeps=20)
     panel.export.save_trace(tmp_path / "t.csv")
     panel.export.save_trace(tmp_path / "t.png")
     lines = (tmp_path / "t.csv").read_text().splitlines()
@@ -676,48 +593,109 @@ def test_trace_as_csv_and_png(panel, qtbot, tmp_path):
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["overlay.png"]
 
 
-def test_hovering_tells_about_the_region(panel, qtbot):
+def test_hovering_describes_the_region_and_tables_are_of_what_is_shown(panel, qtbot):
     viewer = panel.viewer
-    viewer.add_image(small(), name="m")
-    panel.form.controls["sweeps"].set_value(60)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    labels = viewer.layers["m [GSW]"]
-    viewer.cursor.position = (60, 80)
-    number = int(labels.data[60, 80])
-    inside = labels.data == number
-    panel.display.layer_boxes["regions"].setChecked(False)
+    run(panel, qtbot, small(), sweeps=60)
+    labels, regions = viewer.layers["m [GSW]"], viewer.layers["m [regions]"]
+    wait_for(qtbot, lambda: "area" in regions.features.columns)
+    number = int(labels.data[30, 40])
+    mask = labels.data == number
+    click(qtbot, panel.display.layer_boxes["regions"])
     wait_for(qtbot, lambda: panel.session.run is None)
-    viewer.cursor.position = (60, 81)
-    assert panel.region.text().startswith(f"Cluster {number}: {inside.sum():,} pixels ({100 * inside.mean():.1f}%)")
-    panel.display.layer_boxes["regions"].setChecked(True)
-    regions = viewer.layers["m [regions]"]
-    here = int(regions.data[60, 81])  # what is outlined is told about, as soon as it is measured
-    wait_for(qtbot, lambda: panel.region.text().startswith(f"Region {here}: {(regions.data == here).sum():,} pixels"))
+    viewer.cursor.position = (30, 41)
+    assert panel.region.text().startswith(f"Cluster {number}: {mask.sum():,} pixels ({100 * mask.mean():.1f}%)")
+    click(qtbot, panel.display.layer_boxes["regions"])
+    region = int(regions.data[30, 41])  # what is outlined is described, as soon as it is measured
+    size = (regions.data == region).sum()
+    wait_for(qtbot, lambda: panel.region.text().startswith(f"Region {region}: {size:,} pixels"))
     measures = regions.features
     regions.features = measures[["index"]]  # of another plugin
-    viewer.cursor.position = (60, 82)
+    viewer.cursor.position = (30, 42)
     assert panel.region.text().startswith("Cluster ")
     regions.features = measures
     table = labels.features.set_index("index")
-    assert table.loc[number, "pixels"] == inside.sum()
-    assert table.loc[number, "red"] == pytest.approx(small()[inside, 0].mean())
+    assert table.loc[number, "pixels"] == mask.sum()
+    assert table.loc[number, "red"] == pytest.approx(small()[mask, 0].mean())
     assert 0 <= table.loc[number, "stability"] <= 1
     assert set(table.loc[number, "neighbours"].split()) <= set(map(str, np.unique(labels.data)))
+    # When the regions are hidden, the table is that of the labels.
+    click(qtbot, panel.display.layer_boxes["regions"])
+    run(panel, qtbot)
+    wait_for(qtbot, lambda: "solidity" in labels.features.columns)
+    assert sorted(labels.features["index"]) == [number for number in np.unique(labels.data) if number]
+    assert "index" not in regions.features.columns
+
+
+def test_consensus_range_and_detail(panel, qtbot):
+    """What is known after the burn-in: a consensus, how far from it one may be, and regions of every detail."""
+    viewer, display = panel.viewer, panel.display
+    viewer.add_image(small(), name="m")
+    assert not display.detail.isEnabled()
+    run(panel, qtbot, sweeps=60, chains=2)
+    wait_for(qtbot, lambda: display.detail.isEnabled())
+    assert panel.agreement.line.text()
+    assert panel.session.commands.view.show == "consensus"
+    labels, regions = viewer.layers["m [GSW]"], viewer.layers["m [regions]"]
+    assert regions.editable
+    interactive = panel.session.array_run.interactive
+    for button in display.shows.buttons():
+        click(qtbot, button)
+        show = button.property("show")
+        wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)
+        assert same_partition(labels.data, interactive.problem.paint(interactive.shown(show)))
+    for value in (0, 50, 100):
+        display.detail.setValue(value)
+        wanted = interactive.problem.paint(interactive.summary.labels_at_detail(value / 100))
+        wait_for(qtbot, lambda wanted=wanted: same_partition(regions.data, wanted))
+        assert not display.auto_detail.isChecked()
+        count = len(np.unique(wanted))
+        text = f"{count:,} region{'' if count == 1 else 's'}"
+        wait_for(qtbot, lambda text=text: display.detail_count.text() == text)
+    click(qtbot, display.auto_detail)
+    wait_for(qtbot, lambda: same_partition(regions.data, interactive.summary.labels))
+    click(qtbot, display.layer_boxes["regions"])
+    assert not regions.visible
+    viewer.layers.remove(regions)
+    click(qtbot, display.layer_boxes["regions"])
+    wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in viewer.layers))
 
 
 @pytest.mark.slow
-def test_the_trace_follows_the_theme(panel):
-    colours = set()
-    for theme in ("dark", "light"):
-        panel.viewer.theme = theme
-        colours.add(panel.trace.backgroundBrush().color().name())
-    assert len(colours) == 2
+def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
+    panel.viewer.add_image(small(), name="m")
+    for forget in (lambda: click(qtbot, panel.reset_button), lambda: panel.viewer.add_image(small()[::-1], name="n")):
+        run(panel, qtbot, sweeps=40)
+        wait_for(qtbot, lambda: panel.display.detail.isEnabled())
+        panel.display.detail.setValue(90)
+        wait_for(qtbot, lambda: panel.session.run is None)
+        assert panel.session.commands.view.detail == 0.9
+        forget()
+        if panel.session.continues:
+            panel.choose_image(panel.viewer.layers["n"])
+            run(panel, qtbot)
+        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
+        assert panel.display.auto_detail.isChecked()
+
+
+@pytest.mark.slow
+def test_superpixels_ticked_before_the_run_are_outlined_also_after_a_reset(panel, viewer, qtbot):
+    viewer.add_image(small(), name="m")
+    click(qtbot, panel.display.show_sites)
+    for _ in range(2):
+        run(panel, qtbot, sweeps=10)
+        outlines = [layer for layer in viewer.layers if layer.name.endswith("[superpixels]")]
+        assert len(outlines) == 1
+        assert outlines[0].data.any()
+        panel.reset()
+        wait_for(qtbot, lambda: panel.run_button.text() == "Run" and panel.run_button.isEnabled())
+
+
+# ---- the panel itself
 
 
 def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
     viewer.window.resize(1366, 768)
-    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    _, panel = open_panel(viewer)
     for section in panel.sections:
         section.unfold()
     qtbot.wait(100)
@@ -735,25 +713,7 @@ def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
     panel.shut_down()
 
 
-@pytest.mark.slow
-def test_a_superpixel_layer_of_ones_own(panel, qtbot):
-    viewer = panel.viewer
-    viewer.add_image(small(), name="m")
-    y, x = np.mgrid[:120, :160] // 8
-    sites = (20 * y + x + 1).astype(np.int32)
-    layer = viewer.add_labels(sites, name="squares")
-    panel.sites.choose(layer)
-    panel.form.controls["sweeps"].set_value(30)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    assert same_partition(viewer.layers["m [GSW]"].data, gsw.segment(small(), sites=sites, sweeps=30).labels)
-    layer.data[:8, :16] = 1  # merge two sites behind the panel's back: the next run sees it
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    assert panel.session.array_run.interactive.problem.n == 299
-
-
-def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
+def test_preferences_set_the_panel_up(viewer, monkeypatch, qtbot):
     from napari.settings import get_plugin_settings
 
     from napari_gsw.widgets.common.preferences import FALLBACK, PLUGIN, get_preference
@@ -764,120 +724,7 @@ def test_preferences_set_the_panel_up(make_napari_viewer, monkeypatch, qtbot):
     monkeypatch.setattr(
         "napari_gsw.widgets.panel.panel.get_preference", lambda name: {**FALLBACK, "preset": "paper"}[name]
     )
-    viewer = make_napari_viewer(show=True)
-    _, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    _, panel = open_panel(viewer)
     assert panel.form.settings() == gsw.preset("paper")
     assert get_preference("preset") == "general"
     panel.shut_down()
-
-
-def test_volumes(panel, qtbot):
-    image, truth = mosaic_3d()
-    panel.viewer.add_image(image, name="v", scale=(2, 1, 1))
-    assert panel.chooser.depth.isVisible()
-    panel.form.controls["sweeps"].set_value(150)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    labels = panel.viewer.layers["v [GSW]"]
-    assert labels.data.shape == image.shape
-    assert metrics.adjusted_rand(labels.data, truth) > 0.8
-    same = gsw.segment(image, axes="ZYX", sweeps=150, view="clusters", spacing=(2, 1, 1))
-    assert same_partition(labels.data, same.labels)
-
-
-def test_consensus_range_and_detail(panel, qtbot):
-    """What is known after the burn-in: a consensus, how far from it one may be, and regions of every fineness."""
-    panel.viewer.add_image(small(), name="m")
-    assert not panel.display.detail.isEnabled()
-    panel.form.controls["chains"].set_value(2)
-    panel.form.controls["sweeps"].set_value(60)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    wait_for(qtbot, lambda: panel.display.detail.isEnabled())
-    assert panel.agreement.line.text()
-    assert panel.session.commands.view.show == "consensus"
-    regions = panel.viewer.layers["m [regions]"]
-    assert regions.editable
-    interactive = panel.session.array_run.interactive
-    for button in panel.display.shows.buttons():
-        click(qtbot, button)
-        show = button.property("show")
-        wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)
-        assert same_partition(panel.viewer.layers["m [GSW]"].data, interactive.problem.paint(interactive.shown(show)))
-    for value in (0, 50, 100):
-        panel.display.detail.setValue(value)
-        wanted = interactive.problem.paint(interactive.summary.labels_at_detail(value / 100))
-        wait_for(qtbot, lambda wanted=wanted: same_partition(regions.data, wanted))
-        assert not panel.display.auto_detail.isChecked()
-        count = len(np.unique(wanted))
-        number = f"{count:,} region{'' if count == 1 else 's'}"
-        wait_for(qtbot, lambda number=number: panel.display.detail_count.text() == number)
-    click(qtbot, panel.display.auto_detail)
-    wait_for(qtbot, lambda: same_partition(regions.data, interactive.summary.labels))
-    click(qtbot, panel.display.layer_boxes["regions"])
-    assert not regions.visible
-    panel.viewer.layers.remove(regions)
-    click(qtbot, panel.display.layer_boxes["regions"])
-    wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in panel.viewer.layers))
-
-
-@pytest.mark.slow
-def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
-    panel.viewer.add_image(small(), name="m")
-    panel.form.controls["sweeps"].set_value(40)
-    for forget in (lambda: click(qtbot, panel.reset_button), lambda: panel.viewer.add_image(small()[::-1], name="n")):
-        click(qtbot, panel.run_button)
-        wait_done(qtbot, panel)
-        wait_for(qtbot, lambda: panel.display.detail.isEnabled())
-        panel.display.detail.setValue(90)
-        wait_for(qtbot, lambda: panel.session.run is None)
-        assert panel.session.commands.view.detail == 0.9
-        forget()
-        if panel.session.continues:
-            panel.choose_image(panel.viewer.layers["n"])
-            click(qtbot, panel.run_button)
-            wait_done(qtbot, panel)
-        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
-        assert panel.display.auto_detail.isChecked()
-
-
-def test_the_microscopy_preset_outlines_objects(panel, qtbot):
-    from pictures import cells
-
-    panel.viewer.add_image(cells()[0], name="cells")
-    click(qtbot, panel.presets.button("microscopy"))
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    wait_for(qtbot, lambda: "7 objects" in panel.progress.status.text())
-    api = gsw.segment(cells()[0], preset="microscopy")
-    assert np.array_equal(panel.viewer.layers["cells [regions]"].data, api.labels)
-
-
-@pytest.mark.slow
-def test_superpixels_that_are_ticked_before_the_run_are_outlined_and_again_after_a_reset(panel, viewer, qtbot):
-    viewer.add_image(mosaic()[0][:60, :80], name="m")
-    panel.form.controls["sweeps"].set_value(10)
-    click(qtbot, panel.display.show_sites)
-    for _ in range(2):
-        click(qtbot, panel.run_button)
-        wait_done(qtbot, panel)
-        outlines = [layer for layer in viewer.layers if layer.name.endswith("[superpixels]")]
-        assert len(outlines) == 1
-        assert outlines[0].data.any()
-        panel.reset()
-        wait_for(qtbot, lambda: panel.run_button.text() == "Run" and panel.run_button.isEnabled())
-
-
-def test_a_table_is_of_what_is_shown_when_the_regions_are_hidden(panel, viewer, qtbot):
-    viewer.add_image(mosaic()[0][:60, :80], name="m")
-    panel.form.controls["sweeps"].set_value(20)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    regions, labels = (next(x for x in viewer.layers if x.name.endswith(f"[{kind}]")) for kind in ("regions", "GSW"))
-    wait_for(qtbot, lambda: "area" in regions.features.columns)
-    click(qtbot, panel.display.layer_boxes["regions"])
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    wait_for(qtbot, lambda: "solidity" in labels.features.columns)
-    assert sorted(labels.features["index"]) == [number for number in np.unique(labels.data) if number]
-    assert "index" not in regions.features.columns

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gui_actions
-from gui_actions import click, drag, wait_done, wait_for, wait_sweeps
+from gui_actions import click, drag, run, start, wait_done, wait_for, wait_sweeps
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -30,11 +30,8 @@ def open_panel(viewer):
 def run_with_a_stroke(panel, qtbot, image=IMAGE):
     """A run with a stroke in it, at its end."""
     layer = panel.viewer.add_image(image, name="photo", scale=(2.0, 2.0)[-image.ndim :])
-    for name, value in {"site_size": 60, "sweeps": SWEEPS, "lam": 4.0}.items():
-        panel.form.controls[name].set_value(value)
     panel.seed.setValue(5)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, site_size=60, sweeps=SWEEPS, lam=4.0)
     labels = panel.viewer.layers["photo [GSW]"]
     panel.viewer.layers.selection.active = labels
     labels.mode, labels.brush_size, labels.selected_label = "paint", 4, 41
@@ -137,8 +134,7 @@ def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, 
 
     monkeypatch.setattr(autosave, "EVERY", 0.0)
     panel.viewer.add_image(IMAGE, name="photo")
-    panel.form.controls["sweeps"].set_value(1_000_000)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=1_000_000)
     wait_sweeps(qtbot, panel, 5)
     wait_for(qtbot, lambda: any(own_autosaves.glob("*.zarr.zip")))
     session = session_file.open_session(next(own_autosaves.glob("*.zarr.zip")))
@@ -159,9 +155,7 @@ def test_another_run_does_not_wait_for_an_autosave_that_is_written(panel, qtbot,
 
     monkeypatch.setattr(autosave, "save_session", slow_save)
     panel.viewer.add_image(IMAGE, name="photo")
-    panel.form.controls["sweeps"].set_value(20)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, sweeps=20)
     panel.viewer.add_image(IMAGE.T.copy(), name="other")
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
@@ -287,10 +281,7 @@ def test_another_image_is_refused_in_a_sentence(viewer, panel, qtbot, tmp_path):
     file = tmp_path / "photo.png"
     imsave(file, IMAGE, check_contrast=False)
     viewer.open(str(file), plugin="napari")
-    for name, value in {"site_size": 60, "sweeps": 20}.items():
-        panel.form.controls[name].set_value(value)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, site_size=60, sweeps=20)
     path = tmp_path / "work.zarr.zip"
     saved(panel, qtbot, path)
     viewer.layers.clear()
@@ -314,8 +305,7 @@ def test_what_is_closed_in_a_run_is_kept_as_far_as_it_came(make_napari_viewer, q
     viewer = make_napari_viewer(show=True)
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(IMAGE, name="photo")
-    panel.form.controls["sweeps"].set_value(10**6)
-    click(qtbot, panel.run_button)
+    start(panel, qtbot, sweeps=10**6)
     wait_sweeps(qtbot, panel, 50)
     wait_for(qtbot, lambda: any(own_autosaves.glob("*.zarr.zip")))  # of the first sweeps; another in half a minute
     seen = live_of(panel).sweep
@@ -337,10 +327,7 @@ def test_what_is_closed_in_a_run_is_kept_as_far_as_it_came(make_napari_viewer, q
 def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_viewer, qtbot, tmp_path):
     stack = np.stack([IMAGE, IMAGE[::-1], IMAGE[:, ::-1]])
     viewer.add_image(stack, name="stack", axis_labels=("t", "y", "x"))
-    for name, value in {"site_size": 60, "sweeps": 15}.items():
-        panel.form.controls[name].set_value(value)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, site_size=60, sweeps=15)
     path = tmp_path / "stack.zarr.zip"
     saved(panel, qtbot, path)
     second = make_napari_viewer(show=True)
@@ -383,9 +370,7 @@ def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_
 
     monkeypatch.setattr(saved_layers, "MAX_EMBEDDED_BYTES", IMAGE.nbytes - 1)
     panel.viewer.add_image(IMAGE, name="photo")
-    panel.form.controls["sweeps"].set_value(SWEEPS)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, sweeps=SWEEPS)
     sentences = []
     panel.session.noticed.connect(sentences.append)
     saved(panel, qtbot, tmp_path / "without.zarr.zip")
@@ -405,9 +390,7 @@ def test_of_a_file_with_several_layers_the_one_that_was_segmented_is_taken(viewe
         viewer.add_image(IMAGE[::-1].copy(), name="first")
         viewer.add_image(IMAGE, name="second")
     panel.chooser.image.choose(viewer.layers["second"])
-    panel.form.controls["sweeps"].set_value(SWEEPS)
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
+    run(panel, qtbot, sweeps=SWEEPS)
     assert "second [GSW]" in viewer.layers
     saved(panel, qtbot, tmp_path / "work.zarr.zip")
     viewer.layers.remove("second [GSW]")

@@ -113,7 +113,7 @@ def test_the_plot_is_painted_in_a_turn_of_its_own_and_only_if_it_has_changed(plo
     plot.show_traces(traces, (5, 0.0), [3])
     assert not drawings
     qtbot.waitUntil(lambda: len(drawings) == 1, timeout=600_000)
-    assert drawings[0].marks == (3,)
+    assert drawings[0][2] == (3,)
     plot.show_traces(traces, (5, 0.0), [3])
     assert not plot._turn.isActive()
     plot.show_traces([], None)

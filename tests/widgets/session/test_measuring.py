@@ -25,7 +25,7 @@ def rows_of(path):
 
 
 def run(panel, qtbot, preset, **settings):
-    click(qtbot, panel.presets.button(preset))
+    click(qtbot, panel.presets.buttons[preset])
     for name, value in {"sweeps": 12, **settings}.items():
         panel.form.controls[name].set_value(value)
     click(qtbot, panel.run_button)

@@ -112,7 +112,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     wait_for(qtbot, lambda: interactive.locks.any() and settled(done))
     shown = labels.data.copy()
     done.form.controls["beta"].set_value(0.7)
-    click(qtbot, done.presets.button("paper"))  # then a preset,
+    click(qtbot, done.presets.buttons["paper"])  # then a preset,
     sites = cutter.layer.data.copy()
     cutter.layer.paint((10, 10), int(sites.max()) + 1)  # superpixels,
     wait_for(qtbot, lambda: not cutter.painter._brush.is_busy)
@@ -130,7 +130,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     assert np.array_equal(cutter.layer.data, sites)
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl)
     assert done.form.preset == "general"
-    assert done.presets.button("general").isChecked()
+    assert done.presets.buttons["general"].isChecked()
     assert done.form.controls["beta"].value() == 0.7
     press_key(qtbot, viewer, Qt.Key.Key_Z, ctrl)
     wait_for(qtbot, lambda: not interactive.locks.any() and settled(done))

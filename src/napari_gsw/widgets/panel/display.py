@@ -5,7 +5,6 @@ from __future__ import annotations
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import (
     QButtonGroup,
-    QCheckBox,
     QComboBox,
     QGridLayout,
     QHBoxLayout,
@@ -17,6 +16,7 @@ from qtpy.QtWidgets import (
 
 from napari_gsw.core.interactive.interactive_run import DisplayedState
 from napari_gsw.widgets.common.collapsible import RowHeading
+from napari_gsw.widgets.common.labels import make_check_box
 from napari_gsw.widgets.common.layouts import make_choice, make_column, make_row
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.session.array_run import Frame
@@ -95,18 +95,16 @@ class Display(QWidget):  # type: ignore[misc]
 
         Outlines are on the left; the uncertainty has the room that is left, since its boxes have more text.
         """
-        regions = _make_check("Regions", "Outlines of regions (connected parts of clusters) or of objects")
+        regions_tip = "Outlines of regions (connected parts of clusters) or of objects"
+        regions = make_check_box("Regions", regions_tip, self._layers_wanted)
         self.layer_boxes = {"regions": regions}
         for name, tip in UNCERTAINTY_TIPS.items():
-            self.layer_boxes[name] = _make_check(name.capitalize(), tip)
-            self.layer_boxes[name].setChecked(bool(get_preference(name)))
-        for box in self.layer_boxes.values():
-            box.toggled.connect(self._layers_wanted)
-        self.show_sites = _make_check("Superpixels", "Outlines of the superpixels that are sampled")
-        self.show_sites.toggled.connect(self._sites_toggled)
-        self.background = _make_check("Background", "Show the background too, so that its label can be painted")
-        self.background.setChecked(True)
-        self.background.toggled.connect(lambda on: self.session.canvas.change_view(background=on))
+            is_wanted = bool(get_preference(name))
+            self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._layers_wanted, is_wanted)
+        sites_tip = "Outlines of the superpixels that are sampled"
+        self.show_sites = make_check_box("Superpixels", sites_tip, self._sites_toggled)
+        background_tip = "Show the background too, so that its label can be painted"
+        self.background = make_check_box("Background", background_tip, self._background_toggled, True)
         self.ink = QComboBox()
         for name, title in OUTLINE_COLOURS.items():
             self.ink.addItem(title, name)
@@ -129,7 +127,6 @@ class Display(QWidget):  # type: ignore[misc]
     # ---- following the session
 
     def follow(self, frame: Frame | None) -> None:
-        """Show a frame of the chosen image, or none."""
         self._frame = frame
         self.refresh()
 
@@ -164,7 +161,6 @@ class Display(QWidget):  # type: ignore[misc]
             self.layer_boxes[name].setToolTip(tip + reason)
 
     def _visibility_changed(self, name: str, shown: bool) -> None:
-        """Follow the eye of a layer in napari's list."""
         if name == "sites":
             self.session.canvas.outlines_sites = shown
         _check_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
@@ -173,6 +169,9 @@ class Display(QWidget):  # type: ignore[misc]
 
     def _layers_wanted(self) -> None:
         self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))
+
+    def _background_toggled(self, on: bool) -> None:
+        self.session.canvas.change_view(background=on)
 
     def _outlines_chosen(self) -> None:
         self.session.canvas.change_view(ink=self.ink.currentData())
@@ -198,12 +197,6 @@ class Display(QWidget):  # type: ignore[misc]
         if on and not layers:
             for run_position, array_run in seg.array_runs.items():
                 seg.layers.show_sites(run_position, array_run.sites)
-
-
-def _make_check(text: str, tip: str) -> QCheckBox:
-    box = QCheckBox(text)
-    box.setToolTip(tip)
-    return box
 
 
 def _check_quietly(button: QWidget, on: bool) -> None:

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QListWidget, QListWidgetItem, QProgressBar
+from qtpy.QtWidgets import QFileDialog, QListWidget, QListWidgetItem, QProgressBar
 
 from napari_gsw.batch.jobs import Record
 from napari_gsw.batch.report import DONE, FAILED
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import read_image, read_labels
 from napari_gsw.widgets.common.collapsible import Section
-from napari_gsw.widgets.common.labels import make_button, report_error
+from napari_gsw.widgets.common.labels import make_button, make_check_box, report_error
 from napari_gsw.widgets.common.layouts import make_row
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.session.folder_run import FolderRun, PaintedImage
@@ -26,17 +26,7 @@ TEACH_TIP = "Segment every image jointly with this one and its locked scribbles:
 
 
 class FolderSection(Section):
-    """Starts a batch of images, and lists what has become of each.
-
-    Parameters
-    ----------
-    session : Session
-        The session whose scribbles may be applied to all images.
-    plan : callable
-        Returns what the form asks for; raises an InputError where that is impossible.
-    preset : callable
-        Returns the name of the preset that was chosen last.
-    """
+    """Starts a batch of images with the plan and the preset of the form, and lists what has become of each."""
 
     def __init__(self, session: Session, plan: Callable[[], RunPlan], preset: Callable[[], str]) -> None:
         super().__init__(
@@ -44,8 +34,7 @@ class FolderSection(Section):
         )
         self.session, self._plan, self._preset = session, plan, preset
         self.run = FolderRun(session.connections, self)
-        self.teach = QCheckBox("Apply my scribbles to every image")
-        self.teach.setToolTip(TEACH_TIP)
+        self.teach = make_check_box("Apply my scribbles to every image", TEACH_TIP)
         start_tip = "Choose the folder of the images, and then one for the results"
         stop_tip = "Stop and keep what is finished; start with the same folders to resume"
         self.start_button = make_button("Apply to a folder ...", start_tip, self._ask)
@@ -66,7 +55,6 @@ class FolderSection(Section):
         self._show()
 
     def refresh(self) -> None:
-        """Allow scribbles to be applied once something is locked on the screen."""
         frame = self.session.frame
         self.teach.setEnabled(frame is not None and bool(frame.locks.any()))
 
@@ -91,7 +79,6 @@ class FolderSection(Section):
             report_error(reason, SENDER)
 
     def _painted_image(self) -> PaintedImage:
-        """Get the image on the screen and what is locked on it."""
         seg, position, frame = self.session.segmentation, self.session.position, self.session.frame
         array_run = self.session.array_run
         if seg is None or position is None or frame is None or array_run is None:
@@ -102,7 +89,6 @@ class FolderSection(Section):
         return PaintedImage(source.image(position), array_run.paint_locked(frame.locks, frame.numbers))
 
     def _show(self) -> None:
-        """Bring bar, list and buttons up to date."""
         records, running = self.run.rows, self.run.running
         self.start_button.setEnabled(not running)
         self.stop_button.setEnabled(running)

@@ -109,11 +109,9 @@ class MapRows(QObject):  # type: ignore[misc]
         section.set_summary("the image alone")
 
     def layers(self) -> dict[str, Image]:
-        """Get the chosen layers, by the names of the maps."""
         return {name: combo.value() for name, combo in self.combos.items() if combo.value() is not None}
 
     def follow(self, layers: Iterable[Layer]) -> None:
-        """List the layers as they are now."""
         for combo in self.combos.values():
             combo.follow(list(layers))
 
@@ -260,7 +258,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.put(FormValues(name, {control: getattr(settings, control) for control in self.controls}))
 
     def put(self, values: FormValues) -> None:
-        """Set every control at once."""
         self.preset, self._is_filling = values.preset, True
         for name, control in self.controls.items():
             control.set_value(values.values[name])
@@ -282,16 +279,8 @@ class SettingsForm(QObject):  # type: ignore[misc]
         base = preset(self.preset)
         return [name for name, control in self.controls.items() if control.value() != getattr(base, name)]
 
-    def expectation(self, pixels: int | None, sites: int | None = None) -> RunEstimate:
-        """Estimate what a run begins with.
-
-        Parameters
-        ----------
-        pixels : int or None
-            Number of pixels of the image; None where it does not tell the number of sites.
-        sites : int, optional
-            Number of sites, once they have been made.
-        """
+    def estimate(self, pixels: int | None, sites: int | None = None) -> RunEstimate:
+        """Estimate what a run begins with, from the pixels of the image or the number of sites once they are made."""
         now, counted = self.settings(), sites is not None
         uses_network = self._uses_network(now)
         if sites is None and pixels is not None and not uses_network:

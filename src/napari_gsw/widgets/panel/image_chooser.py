@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 
 import napari
 from napari.layers import Image
-from qtpy.QtCore import QTimer, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.common.collapsible import RowHeading
-from napari_gsw.widgets.common.dock_panel import Connections
+from napari_gsw.widgets.common.dock_panel import Connections, make_timer
 from napari_gsw.widgets.common.help_page import make_help_button
 from napari_gsw.widgets.common.layer_choosers import LayerCombo, LayerMenu
 from napari_gsw.widgets.common.layouts import make_form, make_row
@@ -80,9 +80,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         # The source of the run on the screen, if there is one, and the one that the user has turned away from.
         self.current_source: Callable[[], ImageSource | None] = lambda: None
         self._left: ImageSource | None = None
-        self._again = QTimer(self)
-        self._again.setSingleShot(True)
-        self._again.timeout.connect(self._image_chosen)
+        self._again = make_timer(self, self._image_chosen)
         connections.stop_on_close(self._again)
         self._build()
         self._fit_rows()
@@ -144,7 +142,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.changed.emit()
 
     def choose(self, source: ImageSource) -> None:
-        """Show the choices that make a source."""
         self.follow()
         self.image.choose(source.layer)
         self.also.chosen = list(source.channels)
@@ -161,13 +158,11 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         return 2 if not self.form.isRowVisible(self.depth) or self.depth.currentData() == 2 else 3
 
     def _count_space_axes(self) -> int:
-        """Count the axes of the image that are no channels."""
         return 0 if self._layer is None else self._layer.ndim - (self.channel_axis.currentData() is not None)
 
     # ---- following the viewer
 
     def follow(self) -> None:
-        """List the viewer's layers as they are now."""
         layers = list(self.viewer.layers)
         self.image.follow(layers)
         self.where.follow(layers)
@@ -207,7 +202,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.changed.emit()
 
     def _apply_meaning(self, answer: AxisGuess) -> None:
-        """Set channels and depth as an answer says."""
         axis = answer.axis if answer.guess == "channels" else None
         self.channel_axis.setCurrentIndex(self.channel_axis.findData(axis))
         self.depth.setCurrentIndex(self.depth.findData(2 if answer.guess == "time" else 3))
@@ -223,7 +217,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def _image_changed(self, event: Any = None) -> None:
         """Ask again what the axes mean, once napari is done, if they have changed; pixels say nothing about them."""
         if _describe_axes(self._layer) != self._axes:
-            self._again.start(0)
+            self._again.start()
 
     def _axis_chosen(self) -> None:
         if self._layer is not None:
@@ -260,5 +254,4 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
 
 def _describe_axes(layer: Image | None) -> tuple[Any, ...] | None:
-    """Get what the questions about an image depend on."""
     return None if layer is None else (layer.data.shape, tuple(layer.axis_labels), layer.rgb)

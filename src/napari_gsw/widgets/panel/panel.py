@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import napari
 import numpy as np
 from napari.layers import Image, Labels, Layer
-from qtpy.QtCore import QSize, QTimer
+from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QFrame, QSpinBox, QWidget
 
 from napari_gsw.core.errors import InputError
@@ -20,29 +20,19 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.sample_data import PRESET_KEY, SCRIBBLES_KEY
 from napari_gsw.widgets.common.collapsible import Section, make_scroll_area
-from napari_gsw.widgets.common.dock_panel import DockPanel
+from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.labels import ElidedLabel, add_whats_this, format_sentence, muted_colour, warning_colour
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_labels, unwrap_viewer
+from napari_gsw.widgets.panel import rows
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection
 from napari_gsw.widgets.panel.folder_section import FolderSection
 from napari_gsw.widgets.panel.form import FormValues, RunEstimate, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
-from napari_gsw.widgets.panel.rows import (
-    SEVERAL,
-    ConvergenceRow,
-    EditRow,
-    PaintRow,
-    PresetRow,
-    ProgressRow,
-    QueryRow,
-    RegionLabel,
-    RunRow,
-)
 from napari_gsw.widgets.panel.scribbles_section import ScribblesSection
 from napari_gsw.widgets.panel.sessions import RestoreRow, SessionOpener, SessionSection
 from napari_gsw.widgets.panel.trace import TracePlot, TraceSection
@@ -90,20 +80,20 @@ class SegmentationPanel(DockPanel):
         session, viewer = self.session, self.viewer
         self.restore_row = RestoreRow()
         self.chooser = ImageChooser(viewer, self.connections)
-        self.presets = PresetRow(self.form, session.steps)
-        self.run_row = RunRow(self)
+        self.presets = rows.PresetRow(self.form, session.steps)
+        self.run_row = rows.RunRow(self)
         self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button = (
             self.run_row.buttons.values()
         )
-        self.progress = ProgressRow(session)
+        self.progress = rows.ProgressRow(session)
         self.reason = ElidedLabel("reason", 2)
-        self.paint_row = PaintRow(session.corrections.lock_strokes, self.form.controls["only_painted"])
-        self.query_row = QueryRow(session)
-        self.edit_row = EditRow(session)
+        self.paint_row = rows.PaintRow(session.corrections.lock_strokes, self.form.controls["only_painted"])
+        self.query_row = rows.QueryRow(session)
+        self.edit_row = rows.EditRow(session)
         self.display = Display(session)
-        self.region = RegionLabel(session)
+        self.region = rows.RegionLabel(session)
         self.trace_section = TraceSection(session)
-        self.agreement = ConvergenceRow()
+        self.agreement = rows.ConvergenceRow()
         line = QFrame()
         line.setFrameShape(QFrame.Shape.HLine)
         self.inner = QWidget()
@@ -145,7 +135,7 @@ class SegmentationPanel(DockPanel):
             signal.connect(self._plan_changed)
         self.form.changed.connect(self._settings_changed)
         self.sites.chosen.connect(self._sites_chosen)
-        self.seeds.canvas_wanted.connect(self._paint_first)
+        self.seeds.canvas_wanted.connect(lambda: self._begin("form", session.paint_first))
         self.paint_row.keep_changed.connect(session.corrections.keep_strokes)
         self.trace_section.hovered.connect(self.region.show_text)
         self.export.measuring.measured.connect(self.region.update_region)
@@ -161,8 +151,7 @@ class SegmentationPanel(DockPanel):
         connections.connect(viewer.events.theme, self._theme_changed)
         connections.connect(viewer.cursor.events.position, self.region.show_region)
         # Runs until the window has come to rest after an image was opened.
-        self._image_opened = QTimer(self)
-        self._image_opened.setSingleShot(True)
+        self._image_opened = make_timer(self, lambda: None)
         connections.stop_on_close(self._image_opened)
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
@@ -184,15 +173,21 @@ class SegmentationPanel(DockPanel):
 
     # ---- what the user does
 
+    def _begin(self, action: str, begin: Callable[[RunPlan], Any]) -> None:
+        if self.session.can(action) and (plan := self._plan()) is not None:
+            self._notice = ""
+            begin(plan)
+
     def run(self) -> None:
         """Start or continue a run."""
-        if (plan := self._plan()) is not None and self.session.can("run"):
-            self._notice = ""
-            self.session.start(plan)
+        self._begin("run", self.session.start)
+
+    def step(self) -> None:
+        self._begin("step", self.session.step)
 
     def run_several(self) -> None:
         """Restart with several chains; the present run ends first."""
-        self.form.controls["chains"].set_value(SEVERAL)
+        self.form.controls["chains"].set_value(rows.SEVERAL)
         if (plan := self._plan()) is not None:
             self._notice = ""
             self.session.stop()
@@ -206,11 +201,6 @@ class SegmentationPanel(DockPanel):
     def run_or_pause(self) -> None:
         """Run, pause or resume: one key has all three."""
         self.pause() if self.session.can("pause") else self.run()
-
-    def step(self) -> None:
-        if self.session.can("step") and (plan := self._plan()) is not None:
-            self._notice = ""
-            self.session.step(plan)
 
     def stop(self) -> None:
         if self.session.can("stop"):
@@ -235,10 +225,6 @@ class SegmentationPanel(DockPanel):
 
     def choose_image(self, layer: Image) -> None:
         self.chooser.image.choose(layer)
-
-    def _paint_first(self) -> None:
-        if (plan := self._plan()) is not None:
-            self.session.paint_first(plan)
 
     # ---- the plan of a run
 
@@ -316,7 +302,7 @@ class SegmentationPanel(DockPanel):
         try:
             if seg is not None and source is not None and seg.has_sites_of(source, self._settings(source), sites):
                 counted = None if array_run is None else array_run.interactive.problem.n
-            self._estimate = self.form.expectation(pixels, counted)
+            self._estimate = self.form.estimate(pixels, counted)
             self.form.summarize(self._estimate, "" if sites is None else sites.name)
         except InputError:  # which is on the screen already
             self.form.clear_summaries()
@@ -359,7 +345,6 @@ class SegmentationPanel(DockPanel):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Bring every line up to date."""
         session, frame = self.session, self.session.frame
         can_run = not self._plan_error
         self.reason.set_text("\n".join(map(format_sentence, filter(None, (self._notice, self._plan_error)))))
@@ -395,7 +380,7 @@ class SegmentationPanel(DockPanel):
         """Choose an image that was just opened, the superpixels of the chosen image, or the scribbles of a sample."""
         is_sampling, image, seeds = self.session.commands.sampling, self.chooser.image.value(), self.seeds.seeds
         if is_image(layer) and not is_sampling and not self._image_opened.isActive():
-            self._image_opened.start(0)  # of several that are opened together the first is meant
+            self._image_opened.start()  # of several that are opened together the first is meant
             scribbles = seeds.value()
             has_other_shape = image is not None and image.data.shape != layer.data.shape
             if scribbles is not None and (scribbles.metadata.get(SCRIBBLES_KEY) or has_other_shape):

@@ -75,7 +75,6 @@ class RunRow(QWidget):  # type: ignore[misc]
         self.buttons["run"].setText("Continue" if session.state == "done" and continues else "Run")
 
     def follow_theme(self, name: str) -> None:
-        """Give Run the accent colour of a theme."""
         theme: Any = get_theme(name)
         colours = f"background-color: {theme.current.as_hex()}; color: {theme.text.as_hex()}"
         self.buttons["run"].setStyleSheet(f"QPushButton:enabled {{ {colours}; font-weight: 600; }}")
@@ -137,7 +136,6 @@ class EditRow(QWidget):  # type: ignore[misc]
         self.refresh()
 
     def refresh(self) -> None:
-        """Name what is edited, and show which tool is active."""
         editor, frame = self.session.editor, self.session.frame
         word = "region" if frame is None else frame.kind
         self.setEnabled(editor.layer is not None and self.session.array_run is not None)
@@ -183,7 +181,6 @@ class QueryRow(QWidget):  # type: ignore[misc]
             action()
 
     def _actions(self) -> dict[str, Callable[[], None]]:
-        """Get what each key does."""
         answer, skip = self.active_learning.answer, self.active_learning.skip
         digits = {str(digit): partial(answer, digit) for digit in range(1, 10)}
         return digits | {"Enter": answer, "Y": answer, "N": skip, "Escape": skip}
@@ -258,24 +255,20 @@ class PresetRow(QWidget):  # type: ignore[misc]
         grid.setSpacing(4)
         self.heading = RowHeading("Preset")
         grid.addWidget(self.heading, 0, 0)
-        self._buttons: dict[str, QPushButton] = {}
+        self.buttons: dict[str, QPushButton] = {}
         for index, name in enumerate(PRESETS):
-            button = self._buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], self._group)
+            button = self.buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], self._group)
             button.clicked.connect(partial(self._press, name))
             grid.addWidget(button, index // PRESETS_IN_ROW, 1 + index % PRESETS_IN_ROW)
             grid.setColumnStretch(1 + index % PRESETS_IN_ROW, 1)
 
-    def button(self, name: str) -> QPushButton:
-        return self._buttons[name]
-
     def choose(self, name: str) -> None:
         """Press the button of a preset, and set every control to its values."""
-        self._buttons[name].setChecked(True)
+        self.buttons[name].setChecked(True)
         self._form.choose_preset(name)
 
     def put(self, values: FormValues) -> None:
-        """Fill the form with values that it had before."""
-        self._buttons[values.preset].setChecked(True)
+        self.buttons[values.preset].setChecked(True)
         self._form.put(values)
 
     def _press(self, name: str, _checked: bool = True) -> None:
@@ -291,7 +284,7 @@ class PresetRow(QWidget):  # type: ignore[misc]
         text = f"Changed: {', '.join(setting_title(name, fields[name]) for name in changes)}." if changes else ""
         self.heading.setText("Preset *" if changes else "Preset")
         self.heading.setToolTip(text)
-        for name, button in self._buttons.items():
+        for name, button in self.buttons.items():
             more = f"\n{text} Click to undo." if changes and button.isChecked() else ""
             button.setToolTip(PRESET_TIPS[name] + more)
 
@@ -320,7 +313,6 @@ class AxisRow(QWidget):  # type: ignore[misc]
         make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
 
     def ask(self, question: AxisGuess) -> None:
-        """Ask about an image, with the likeliest answer pressed."""
         self.words.setText(f"{question.planes} planes:")
         self.buttons[question.guess].setChecked(True)
 
@@ -339,7 +331,7 @@ ALL_TIP = (
 
 
 class ConvergenceRow(QWidget):  # type: ignore[misc]
-    """The diagnostic summary, and a button (signal `several_wanted`) where there is only one chain."""
+    """The diagnostic summary, and a button where there is only one chain."""
 
     several_wanted = Signal()
 
@@ -390,7 +382,6 @@ class RegionLabel(ElidedLabel):
         self.set_text(REGION_HINT)
 
     def show_text(self, text: str) -> None:
-        """Show a text, or the hint if it is empty."""
         self._subject = self.session.array_run if text else None
         self._table = None
         self.set_text(text or REGION_HINT)

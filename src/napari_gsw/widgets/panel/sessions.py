@@ -10,8 +10,8 @@ from typing import Any
 
 import napari
 from napari.utils.notifications import show_info
-from qtpy.QtCore import QObject, QSettings, Qt, QTimer, Signal
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QMenu, QMessageBox, QPushButton, QWidget
+from qtpy.QtCore import QObject, QSettings, Qt, Signal
+from qtpy.QtWidgets import QFileDialog, QMenu, QMessageBox, QPushButton, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
@@ -19,7 +19,8 @@ from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.files.session_file import SUFFIX, open_session
 from napari_gsw.widgets.common.collapsible import Section
-from napari_gsw.widgets.common.labels import format_error, make_button, report_error
+from napari_gsw.widgets.common.dock_panel import make_timer
+from napari_gsw.widgets.common.labels import format_error, make_button, make_check_box, report_error
 from napari_gsw.widgets.common.layouts import make_row
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageSource
@@ -59,8 +60,7 @@ class SessionSection(Section):
         self.recent_button.setToolTip("Continue one of the sessions that were saved or opened last")
         self.recent_button.setMenu(QMenu(self.recent_button))
         self.recent_button.menu().aboutToShow.connect(self._fill_recent)
-        self.embed = QCheckBox("With the image in it")
-        self.embed.setToolTip(EMBED_TIP)
+        self.embed = make_check_box("With the image in it", EMBED_TIP)
         self.content.addLayout(make_row((self.save_button, 1), (self.open_button, 1), self.recent_button))
         self.content.addWidget(self.embed)
         session.autosaver.written.connect(self._announce)
@@ -72,7 +72,6 @@ class SessionSection(Section):
         self.set_summary("saved by itself; save it to keep it" if has_result else "nothing yet")
 
     def save(self, path: Path) -> None:
-        """Save to a file."""
         try:
             left_out = self.session.autosaver.save(path, self.embed.isChecked())
         except InputError as reason:
@@ -141,13 +140,12 @@ class RestoreRow(QWidget):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._path = ""
-        self.restore_button = make_button("", "", lambda: self._answer(self.wanted))
+        self.restore_button = make_button("", "Continue the work that was not saved", lambda: self._answer(self.wanted))
         self.no_button = make_button("Discard", "Delete the autosaved session", lambda: self._answer(self.unwanted))
         make_row((self.restore_button, 1), self.no_button, parent=self)
         self.setVisible(False)
 
     def offer(self, path: str, title: str) -> None:
-        """Show what can be restored; nothing if the path is empty."""
         self._path = path
         self.restore_button.setText(f"Restore {title if len(title) <= 40 else f'{title[:38]}…'}")
         self.restore_button.setToolTip(f"Continue the work that was not saved: {title}")
@@ -162,13 +160,8 @@ class RestoreRow(QWidget):  # type: ignore[misc]
 class SessionOpener(QObject):  # type: ignore[misc]
     """Opens sessions, one at a time: files are read and chains made in a thread, layers and the form on the GUI thread.
 
-    Signals: `said` has a text for a line of the panel, which is empty at the end; `opened` has the file.
-
-    Parameters
-    ----------
-    fill : callable
-        Fills the panel from a source, values of the form, a random seed, whether scribbles are kept, and the layers
-        beside the image by name; returns the plan of a run.
+    `fill` fills the panel and returns the plan of a run. Signals: `said` has a text for a line of the panel, which is
+    empty at the end; `opened` has the file.
     """
 
     said = Signal(str)
@@ -180,9 +173,6 @@ class SessionOpener(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self.viewer, self.session, self._fill = viewer, session, fill
         self.is_busy = False
-        self._look_again = QTimer(self)
-        self._look_again.setSingleShot(True)
-        self._look_again.setInterval(LOOK_AGAIN)
 
     def open(self, path: str) -> None:
         """Open a session, or say why that is impossible."""
@@ -196,7 +186,7 @@ class SessionOpener(QObject):  # type: ignore[misc]
         """Offer the newest autosave, if nobody works on it any more."""
         row.wanted.connect(self.open)
         row.unwanted.connect(lambda path: discard_autosave(Path(path)))
-        self._look_again.timeout.connect(lambda: self._offer_newest(row))
+        self._look_again = make_timer(self, lambda: self._offer_newest(row), LOOK_AGAIN)
         self._offer_newest(row)
 
     def _offer_newest(self, row: RestoreRow) -> None:
@@ -228,13 +218,11 @@ class SessionOpener(QObject):  # type: ignore[misc]
         return bool(box.exec() == QMessageBox.StandardButton.Yes)
 
     def _restore(self, path: Path, session: SavedSession, bare: ImageSource) -> None:
-        """Make the layers beside the image, fill the panel, and show the runs."""
         window = session.window
         layers: dict[str, Any] = {}
-        for name in LABEL_INPUTS:
-            layers[name] = add_input_layer(self.viewer, bare, name, saved_inputs(session, name))
-        for name in MAP_NAMES:
-            layers[name] = add_map_layer(self.viewer, bare, name, saved_inputs(session, name))
+        for name in (*LABEL_INPUTS, *MAP_NAMES):
+            add = add_input_layer if name in LABEL_INPUTS else add_map_layer
+            layers[name] = add(self.viewer, bare, name, saved_inputs(session, name))
         source = dataclasses.replace(bare, mask=layers["mask"])
         first = next(iter(session.runs.values()))
         preset: Any = window.get("preset")

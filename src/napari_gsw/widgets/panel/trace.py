@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from napari.utils.theme import get_theme
 from numpy.typing import NDArray
-from qtpy.QtCore import QPointF, QSize, Qt, QTimer, Signal
+from qtpy.QtCore import QPointF, QSize, Qt, Signal
 from qtpy.QtGui import QFontMetrics, QImage, QPainter, QShowEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.labels import ElidedLabel, make_button
 from napari_gsw.widgets.common.layouts import make_column, make_row
 from napari_gsw.widgets.common.tab_order import set_tab_order
@@ -38,12 +39,8 @@ PLOT_TIP = (
 )
 
 
-class Drawing(NamedTuple):
-    """What is to be drawn: see :meth:`TracePlot.show_traces`."""
-
-    traces: Sequence[NDArray[np.float64]]
-    best: tuple[int, float] | None
-    marks: tuple[int, ...]
+# The trace (sweeps, 3) of each chain; sweep and log posterior of the best sample; sweeps of the user's corrections.
+Drawing = tuple[Sequence[NDArray[np.float64]], tuple[int, float] | None, tuple[int, ...]]
 
 
 class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
@@ -88,21 +85,16 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self._traces: list[NDArray[np.float64]] = []
         self._text_colour = "#888888"
         self.follows = True
-        self._wanted = Drawing([], None, ())
-        self._turn = QTimer(self)
-        self._turn.setSingleShot(True)
-        self._turn.timeout.connect(self.draw_now)
+        self._wanted: Drawing = ([], None, ())
+        self._turn = make_timer(self, self.draw_now, DRAW_DELAY)
         # A click waits until it is sure not to be the first half of a double click.
         self._clicked_sweep = 0.0
-        self._click = QTimer(self)
-        self._click.setSingleShot(True)
-        self._click.timeout.connect(lambda: self.sweep_clicked.emit(self._clicked_sweep))
+        self._click = make_timer(self, lambda: self.sweep_clicked.emit(self._clicked_sweep))
         self.scene().sigMouseClicked.connect(self._clicked)
         self.scene().sigMouseMoved.connect(self._hover)
         self.setToolTip(PLOT_TIP)
 
     def sizeHint(self) -> QSize:
-        """Leave the image most of the window; the dock can be made wider."""
         return QSize(320, HEIGHT)
 
     # ---- drawing
@@ -115,28 +107,18 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         The panel is renewed whenever the list of layers changes, in the midst of napari's own work on its canvas (see
         :class:`DockPanel` for what painting in between can do). So what has not changed is left alone, and the rest
         has a turn of its own.
-
-        Parameters
-        ----------
-        traces : sequence of (sweeps, 3) arrays
-            One for each chain.
-        best : tuple of int and float or None
-            Sweep and log posterior of the best sample.
-        marks : sequence of int, optional
-            Sweeps of the user's corrections.
         """
-        before, self._wanted = self._wanted, Drawing(traces, best, tuple(marks))
-        same = traces is before.traces or not (traces or before.traces)
+        before, self._wanted = self._wanted, (traces, best, tuple(marks))
+        same = traces is before[0] or not (traces or before[0])
         if not (same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
-            self._turn.start(DRAW_DELAY)
+            self._turn.start()
 
     def draw_waiting(self) -> None:
-        """Draw what waits for its turn, if there is something: this is one."""
+        """Draw what waits for its turn, if there is something."""
         if self._turn.isActive():
             self.draw_now()
 
     def draw_now(self) -> None:
-        """Draw what was asked for, without waiting for a turn."""
         self._turn.stop()
         traces, best, marks = self._wanted
         self._traces = list(traces)
@@ -154,7 +136,6 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.scene().prepareForPaint()  # which else moves the axes while they are painted, so that they are again
 
     def _match_items(self) -> None:
-        """Have as many lines as there are chains and corrections."""
         traces, _, marks = self._wanted
         while len(self._values) < len(traces):
             pen = pg.mkPen(LINE_COLOURS[len(self._values) % len(LINE_COLOURS)], width=1)
@@ -197,14 +178,12 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.lower.getAxis("bottom").setHeight(2.4 * metrics.height())
 
     def show_cursor(self, sweep: int | None) -> None:
-        """Mark the sweep on display, or none."""
         for cursor in self._cursors:
             cursor.setVisible(sweep is not None)
             if sweep is not None:
                 cursor.setValue(sweep)
 
     def follow_theme(self, name: str) -> None:
-        """Take background and text colour from one of napari's themes."""
         theme: Any = get_theme(name)
         self.setBackground(theme.background.as_hex())
         self._text_colour = theme.text.as_hex()
@@ -292,9 +271,7 @@ class TraceSection(Section):
         make_column(parent=self._room)
         self.content.addWidget(self._room)
         self.content.addWidget(self._make_viewing_row())
-        self._turn = QTimer(self)
-        self._turn.setSingleShot(True)
-        self._turn.timeout.connect(self._show_frame)
+        self._turn = make_timer(self, self._show_frame)
         # Whether it was unfolded for the first run, which happens once: what the user folds away stays folded.
         self._shown = False
 
@@ -328,7 +305,6 @@ class TraceSection(Section):
         return self.viewing
 
     def follow_theme(self, name: str) -> None:
-        """Take the colours of one of napari's themes."""
         if self._plot is not None:
             self._plot.follow_theme(name)
 

@@ -1,4 +1,4 @@
-"""What the scripts in this folder do to a window as a person would: wait, click, drag."""
+"""Mouse input and waiting, for the scripts that use the viewer as a person would."""
 
 from __future__ import annotations
 
@@ -11,21 +11,32 @@ from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QScrollArea
 
-PATIENCE = 300.0  # seconds that any step may take
+MAX_SECONDS = 300.0  # that any step may take
 LEFT = Qt.MouseButton.LeftButton
 
 
 def wait_for(what: Callable[[], Any], why: str) -> None:
-    """Let the window work until something is so."""
-    end = time.monotonic() + PATIENCE
+    """Let the window work until something is true."""
+    end = time.monotonic() + MAX_SECONDS
     while not what():
         if time.monotonic() > end:
-            raise SystemExit(f"in vain: {why}")
+            raise SystemExit(f"waited in vain for {why}")
         QTest.qWait(20)
 
 
+def wait_at_rest(panel: Any) -> None:
+    """Wait for the end of a run and for its last frame."""
+    session = panel.session
+    wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "the end of a run")
+
+
+def count_corrections(panel: Any) -> int:
+    """Count the corrections of the run on the screen."""
+    return len(panel.session.array_run.interactive.log.corrections)
+
+
 def click(button: Any) -> None:
-    """Click a button, wherever it has to be scrolled to; a check box on its box."""
+    """Click a button after scrolling to it; click a check box on its box."""
     area = button.parentWidget()
     while area is not None and not isinstance(area, QScrollArea):
         area = area.parentWidget()
@@ -36,7 +47,7 @@ def click(button: Any) -> None:
 
 
 def drag(viewer: Any, layer: Any, points: list[tuple[int, int]]) -> None:
-    """Press at the first pixel of a layer, move over the others, release at the last."""
+    """Press the mouse at the first pixel of a layer, move it over the others, release it at the last."""
     canvas = viewer.window._qt_viewer.canvas
     to_canvas = canvas.view.transform * canvas.view.scene.transform
     places = []

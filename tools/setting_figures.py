@@ -1,6 +1,6 @@
-"""Draws docs/images/knobs/*.png: what one setting does to one image, everything else by default.
+"""Draw docs/images/knobs/*.png: the effect of one setting on one image, with default values for the others.
 
-python tools/knob_pictures.py
+python tools/setting_figures.py
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from skimage.transform import rescale
 import napari_gsw as gsw
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "knobs"
-# The values of each knob from small to large, and what is set beside it.
-KNOBS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+# The values of each setting from small to large, and the settings beside it.
+SETTINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "alpha": ([1e-6, 1.0, 1e6], {"preset": "paper"}),
     "beta": ([0.0, 0.02, 0.2], {"preset": "paper"}),
     "evidence": ([0.5, 3.0, 20.0], {"preset": "paper"}),
@@ -31,7 +31,7 @@ KNOBS: dict[str, tuple[list[Any], dict[str, Any]]] = {
 def main() -> None:
     image = (rescale(coffee(), 0.45, channel_axis=-1, anti_aliasing=True) * 255).astype(np.uint8)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, (values, more) in KNOBS.items():
+    for name, (values, more) in SETTINGS.items():
         figure, axes = plt.subplots(1, len(values), figsize=(9, 2.4), layout="constrained")
         for ax, value in zip(axes, values, strict=True):
             result = gsw.segment(image, seed=0, **more, **{name: value})
