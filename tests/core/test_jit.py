@@ -103,8 +103,8 @@ def test_moved_package_reads_the_same_files(tmp_path, cache_path):
     moved = tmp_path / "elsewhere" / "napari_gsw"
     shutil.copytree(jit.PACKAGE, moved, ignore=shutil.ignore_patterns("__pycache__"))
     script = (
-        "import napari_gsw.core.jit as jit; from napari_gsw.core.partitions import canonical\n"
-        "import numpy as np; canonical(np.zeros(3, np.int32)); print(jit.PACKAGE, jit.PROGRESS.count)"
+        "import napari_gsw.core.jit as jit; from napari_gsw.core.partitions import canonical_labels\n"
+        "import numpy as np; canonical_labels(np.zeros(3, np.int32)); print(jit.PACKAGE, jit.PROGRESS.count)"
     )
     counts = []
     for folder in (jit.PACKAGE.parent, moved.parent):
@@ -192,7 +192,13 @@ def test_first_writable_folder_is_used(tmp_path, monkeypatch):
 def test_changed_constant_changes_the_hash_of_the_sources(tmp_path, monkeypatch):
     """Constants and records of other files are compiled into kernels, too."""
     files = {file.relative_to(jit.PACKAGE).as_posix() for file in jit.compiled_files()}
-    assert {"core/jit.py", "core/sampler/chain_kernels.py", "core/sampler/state.py", "core/model/priors.py"} <= files
+    assert {
+        "core/jit.py",
+        "core/sites/superpixels.py",
+        "core/sampler/chain_kernels.py",
+        "core/sampler/state.py",
+        "core/model/priors.py",
+    } <= files
     moved = tmp_path / "napari_gsw"
     shutil.copytree(jit.PACKAGE, moved, ignore=shutil.ignore_patterns("__pycache__", "*.npz"))
     monkeypatch.setattr(jit, "PACKAGE", moved)

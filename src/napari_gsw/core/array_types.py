@@ -1,4 +1,4 @@
-"""The types of arrays, each defined once."""
+"""Types of arrays."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
-UInt32Array = NDArray[np.uint32]  # unsigned: an index that cannot be negative needs no check for it
+UInt32Array = NDArray[np.uint32]  # an index that cannot be negative needs no check
 Int8Array = NDArray[np.int8]
 Float64Array = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 
 ChannelImage = Float32Array  # (*shape, C) channels of an image
-Sites = Int32Array  # (*shape,) number of the site of each pixel from 1, 0 where there is none
-LabelImage = NDArray[np.integer[Any]]  # (*shape,) any whole numbers >= 0
-PointArray = Float64Array  # (p, axes) places in an image, in pixels
-
-# Arrays by name, as a chain state has them.
-Arrays = Mapping[str, NDArray[Any]]
+Sites = Int32Array  # (*shape,) site of each pixel from 1, 0 where there is none
+LabelImage = NDArray[np.integer[Any]]  # (*shape,) whole numbers >= 0
+PointArray = Float64Array  # (p, axes) positions in pixels
+Arrays = Mapping[str, NDArray[Any]]  # by name, as in the state of a chain

@@ -1,8 +1,7 @@
-"""Compilation by numba: the decorators of kernels, the files that keep what was compiled, and how far it has come.
+"""Compilation by numba: decorators of kernels, a cache of compiled kernels, and the progress of compilation.
 
-Numba compiles a kernel for each combination of argument types and keeps the result on disk, so that it happens once on
-a computer. Its own cache neither sees a change in another file that is compiled into the kernel, nor lets two processes
-write at once, nor notices damage; `KernelCache` does.
+Numba's own cache does not see a change in another file that is compiled into the kernel, lets two processes write at
+once, and does not notice damage. :class:`KernelCache` does better.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import llvmlite
@@ -39,29 +39,24 @@ PACKAGE = Path(__file__).parents[1]
 ENDING = ".nbc"
 # Bytes of the digest with which a file of the cache begins.
 DIGEST_SIZE = 16
-# Files kept for a kernel when it is compiled again: it has several signatures, and several versions may be installed.
+# Files of other versions of the sources that are kept for a kernel: several versions may be installed.
 MAX_FILES = 12
 
 # np.int64 to numba, a plain integer to the type checker
 as_int64 = cast(Callable[[Any], int], np.int64)
-# The same for an index that is never negative, so that numba need not look whether it counts from the end.
+# The same for an index that is never negative, so that numba does not check whether it counts from the end.
 as_index = cast(Callable[[Any], int], np.uint32)
 
-# Reference counting, which numba does whenever an array is taken out of a record, costs more than most of a visit does.
+# Numba counts references whenever an array is taken out of a record, which takes longer than most of a sampler's visit.
 # A numba without the option is slower and right.
 _NOT_COUNTED = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 
 
-class _NoEngine:
-    @staticmethod
-    def set_env(name: str, environment: object) -> None:
-        """Do nothing: the environment is set in the callers."""
+class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of an inner kernel, which is linked into its callers and optimized there: numba would do both twice."""
 
-
-class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code of an inner kernel, which is only linked into its callers and optimized there: numba would do both twice."""
-
-    codegen = _NoEngine()
+    # The environment is set in the callers.
+    codegen = SimpleNamespace(set_env=lambda name, environment: None)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -77,11 +72,11 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
-class KernelFlags(Flags):  # type: ignore[misc]
-    """Flags without those for callers, since numba compiles what a kernel calls anew for each combination of flags."""
+class _KernelFlags(Flags):  # type: ignore[misc]
+    """Flags that are equal whatever the wrappers: numba compiles what a kernel calls anew for each set of flags."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Flags) and _FLAGS | self._values | _CALLERS == _FLAGS | other._values | _CALLERS
+        return isinstance(other, Flags) and _FLAGS | self._values | _WRAPPERS == _FLAGS | other._values | _WRAPPERS
 
     def __hash__(self) -> int:
         return _FLAGS_HASH
@@ -89,76 +84,67 @@ class KernelFlags(Flags):  # type: ignore[misc]
 
 _FLAGS = {name: option.default for name, option in Flags.options.items()}
 _FLAGS_HASH = hash(Flags())  # numba's depends on the names alone
-_CALLERS = {"no_cpython_wrapper": None, "no_cfunc_wrapper": None}
+_WRAPPERS = {"no_cpython_wrapper": None, "no_cfunc_wrapper": None}
 
 
-class _Compiler(Compiler):  # type: ignore[misc]
-    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returned: Any, flags: Flags, types: Any):
-        super().__init__(typing, target, library, args, returned, KernelFlags(flags), types)
-
-
-class InnerCompiler(_Compiler):
+class _InnerCompiler(Compiler):  # type: ignore[misc]
     """Compiler of inner kernels."""
 
+    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returned: Any, flags: Flags, types: Any):
+        super().__init__(typing, target, library, args, returned, _KernelFlags(flags), types)
+
     def compile_extra(self, func: Any) -> CompileResult:
-        """Compile into a library that is only linked."""
-        self.state.library = InnerLibrary(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library = _InnerLibrary(self.state.targetctx.codegen(), func.__qualname__)
         return super().compile_extra(func)
 
 
-class OuterCompiler(_Compiler):
-    """Compiler of kernels that have inner ones in them, whose constants it sets in the compiled code."""
+class _OuterCompiler(_InnerCompiler):
+    """Compiler of kernels that contain inner ones, whose constants it sets in the compiled code."""
 
     def compile_extra(self, func: Any) -> CompileResult:
-        """Compile as numba does."""
-        result = super().compile_extra(func)
+        result = Compiler.compile_extra(self, func)
         for environment in result._find_referenced_environments():
             result.codegen.set_env(environment.env_name, environment)
         return result
 
 
-class InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """Dispatcher of a kernel that only kernels call: there is no machine code that Python could call it by."""
+class _InnerDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """Dispatcher of an inner kernel; called from Python it runs the Python function."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the Python function."""
         return self.py_func(*args, **kwargs)
 
 
 def njit(function: F) -> F:
     """Compile a kernel that Python calls."""
-    dispatcher: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=OuterCompiler)(function)
+    dispatcher: Any = numba.njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_OuterCompiler)(function)
     if (folder := cache_folder().path) is not None and not numba.config.DISABLE_JIT:
         dispatcher._cache = KernelCache(function, folder)
     return cast(F, dispatcher)
 
 
-def njit_inner(function: F) -> F:
+def njit_inner(function: F, **options: Any) -> F:
     """Compile a kernel that only kernels call."""
-    return _compile_inner(function)
+    if numba.config.DISABLE_JIT:
+        return function
+    options |= {"nopython": True, "nogil": True, "boundscheck": None}  # as numba.njit
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(F, _InnerDispatcher(function, targetoptions=options, pipeline_class=_InnerCompiler))
 
 
 def njit_loop(function: F) -> F:
     """Compile an inner kernel without reference counts, for a loop that neither makes nor returns arrays."""
-    return _compile_inner(function, **_NOT_COUNTED)
+    return njit_inner(function, **_NOT_COUNTED)
 
 
 def njit_inline(function: F) -> F:
     """Compile a kernel as :func:`njit_loop`, inlined by LLVM wherever it is called."""
-    return _compile_inner(function, **_NOT_COUNTED, forceinline=True)
+    return njit_inner(function, **_NOT_COUNTED, forceinline=True)
 
 
 def njit_merged(function: F) -> F:
     """Merge a kernel into its only caller before types are inferred, which saves compiling it by itself."""
     return cast(F, numba.njit(nogil=True, inline="always")(function))
-
-
-def _compile_inner(function: F, **options: Any) -> F:
-    if numba.config.DISABLE_JIT:
-        return function
-    options |= {"nopython": True, "nogil": True, "boundscheck": None}  # as numba.njit
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(F, InnerDispatcher(function, targetoptions=options, pipeline_class=InnerCompiler))
 
 
 class CacheFolder(NamedTuple):
@@ -193,15 +179,18 @@ def _candidate_folders() -> Iterator[Path]:
 
 
 def compiled_files() -> list[Path]:
-    """List the files of the kernels and of what they import from this package, such as constants and records."""
-    files, pending = set(), [*PACKAGE.rglob("*_kernels.py"), Path(__file__)]
+    """List the files that contain kernels, and what they import from this package, such as constants and records."""
+    paths = [path for folder in ("core", "research") for path in (PACKAGE / folder).rglob("*.py")]
+    files = {path: path.read_text("utf-8") for path in paths}
+    found: set[Path] = set()
+    pending = [file for file, text in files.items() if "napari_gsw.core.jit import" in text]
     while pending:
-        files.add(file := pending.pop())
-        for module in re.findall(r"^from napari_gsw\.([\w.]+) import", file.read_text("utf-8"), re.MULTILINE):
+        found.add(file := pending.pop())
+        for module in re.findall(r"^from napari_gsw\.([\w.]+) import", files[file], re.MULTILINE):
             imported = PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
-            if imported.exists() and imported not in files:
+            if imported in files and imported not in found:
                 pending.append(imported)
-    return sorted(files)
+    return sorted(found)
 
 
 @cache
@@ -214,10 +203,10 @@ def source_hash() -> str:
 
 
 class KernelCache:
-    """Cache of one kernel with numba's methods: a file for each signature, named by a hash of all that it depends on.
+    """Cache of one kernel with the methods of numba's: a file for each signature, named by a hash of its contents' cause.
 
-    As the name says what is in a file, processes cannot mix up their results, and the files may be moved to wherever
-    the same version is installed. A file is written under another name first; one that is damaged is compiled anew.
+    Since the name says what is in a file, processes cannot mix up their results, and files may be moved to another
+    installation of the same version. A file is written under another name first; a damaged one is compiled anew.
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
@@ -249,40 +238,29 @@ class KernelCache:
         return None
 
     def save_overload(self, signature: Any, compiled: CompileResult) -> None:
-        """Write the machine code for a signature; where the disk is full nothing is kept."""
+        """Write the machine code for a signature, unless the disk is full, and remove the oldest files."""
         if compiled.lifted or compiled.library.has_dynamic_globals:  # as numba's own cache
             return
         content = dumps(compiled._reduce())
-        path = self.find_path(signature, compiled.target_context)
         with suppress(OSError):
             descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=f"{self._name}.", suffix=".tmp")
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(_digest(content) + content)
-                os.replace(temporary, path)
+                os.replace(temporary, self.find_path(signature, compiled.target_context))
             except BaseException:
                 os.unlink(temporary)
                 raise
-            self._remove_old()
-
-    def flush(self) -> None:
-        """Remove all files of the kernel."""
-        for file in self._list_files():
-            file.unlink(missing_ok=True)
+            for old in sorted(self._list_files(is_current=False), key=lambda old: old.stat().st_mtime)[:-MAX_FILES]:
+                old.unlink(missing_ok=True)
 
     def has_any(self) -> bool:
         """Whether the kernel has been compiled for any types."""
-        return any(file.name.startswith(f"{self._name}.{source_hash()}-") for file in self._list_files())
+        return bool(self._list_files(is_current=True))
 
-    def _list_files(self) -> list[Path]:
-        return list(self._folder.glob(f"{self._name}.*{ENDING}"))
-
-    def _remove_old(self) -> None:
-        """Remove the oldest of the files that another version of the sources has left."""
+    def _list_files(self, is_current: bool) -> list[Path]:
         current = f"{self._name}.{source_hash()}-"
-        files = [(file.stat().st_mtime, file) for file in self._list_files() if not file.name.startswith(current)]
-        for _, file in sorted(files)[:-MAX_FILES]:
-            file.unlink(missing_ok=True)
+        return [f for f in self._folder.glob(f"{self._name}.*{ENDING}") if f.name.startswith(current) == is_current]
 
 
 def _digest(content: bytes) -> bytes:
@@ -294,9 +272,12 @@ class CompilationProgress(event.Listener):  # type: ignore[misc]
 
     Attributes
     ----------
-    count : kernels compiled so far, by signature.
-    depth : kernels being compiled now: one, and those that wait for it.
-    watchers : called, in the thread that compiles, whenever a kernel is begun or done.
+    count : int
+        Kernels compiled so far, by signature.
+    depth : int
+        Kernels being compiled now: one, and those that wait for it.
+    watchers : list of callable
+        Called, in the thread that compiles, whenever a kernel is begun or done.
     """
 
     def __init__(self) -> None:
@@ -314,16 +295,16 @@ class CompilationProgress(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: event.Event) -> None:
         """Count a kernel as begun."""
-        if _is_ours(event):
+        if _is_own(event):
             self.add(depth=1)
 
     def on_end(self, event: event.Event) -> None:
         """Count a kernel as done."""
-        if _is_ours(event):
+        if _is_own(event):
             self.add(count=1, depth=-1)
 
 
-def _is_ours(event: event.Event) -> bool:
+def _is_own(event: event.Event) -> bool:
     return bool(event.data["dispatcher"].py_func.__module__.startswith("napari_gsw."))  # napari has kernels, too
 
 
@@ -331,8 +312,7 @@ PROGRESS = CompilationProgress()
 event.register("numba:compile", PROGRESS)
 
 
-# Numba compiles a function and others that it calls for each use of np.zeros, np.full and np.arange; these three take a
-# third of that time.
+# Numba compiles several functions for each use of np.zeros, np.full and np.arange; these take a third of that time.
 
 
 @njit_inner

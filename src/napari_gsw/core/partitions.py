@@ -1,4 +1,4 @@
-"""Compiled loops over partitions: canonical numbers, and the recursion over the number of clusters."""
+"""Compiled loops over partitions: canonical labels, and the recursion over the number of clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from napari_gsw.core.jit import full, njit
 
 @njit
 def renumber_in_place(labels: Int32Array, result: Int32Array) -> None:
-    """Labels become 0, 1, ... in the order of their first site: equal partitions become equal arrays.
+    """Renumber labels 0, 1, ... in the order of their first site, so that equal partitions are equal arrays.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def renumber_in_place(labels: Int32Array, result: Int32Array) -> None:
 
 @njit
 def canonical_labels(labels: Int32Array) -> Int32Array:
-    """The same partition (n,) int32, renumbered."""
+    """Return a partition (n,) int32 renumbered by :func:`renumber_in_place`."""
     result = np.empty(labels.size, np.int32)
     renumber_in_place(labels, result)
     return result
@@ -40,7 +40,7 @@ def canonical_labels(labels: Int32Array) -> Int32Array:
 
 @njit
 def log_convolution(weight: Float64Array, row: Float64Array) -> Float64Array:
-    """out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j.
+    """Compute out[j] = log sum_m exp(weight[m] + row[j - m]) - log j, for m = 1..j.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""The logarithms of Gamma(a) and of the rising factorial Gamma(a + m) / Gamma(a), of which the model is made."""
+"""Special functions of the model, and sums by group.
+
+Stored results depend on the last digit of these functions, which differs from that of scipy's.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,19 @@ from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Float64Array
 
-# From here on log Gamma is Stirling's series, to the last digit.
+# From here on Stirling's series is right to the last digit.
 FAR = 12
-# 1 / (12 x) - 1 / (360 x^3) + ...: Bernoulli's numbers B_2k over 2k (2k - 1).
+# Its coefficients: Bernoulli's numbers B_2k over 2k (2k - 1).
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
-# From here on the difference of two log Gammas is a series of its own. Below, it is the difference of two values, right
-# to 1e-10; every preset, and every parameter that is not meant as "very large", is there.
+# From here on the rising factorial is a series; below, it is a difference that is right to 1e-10.
 LARGE = 2.0**15
 
 
 def log_gamma(x: ArrayLike) -> Float64Array:
-    """log Gamma(x) for x > 0, right to a few units in the last place of it or of 1; exactly 0 at 1 and 2.
+    """Compute log Gamma(x) for x > 0 by Stirling's series; exactly 0 at 1 and 2.
 
-    Stirling's series from FAR on. What is nearer is moved there: Gamma(x + k) = x (x + 1) ... (x + k - 1) Gamma(x).
-    SciPy has it too; importing its special functions takes a tenth of what a small segmentation does.
+    Small x are moved to where the series converges: Gamma(x + k) = x (x + 1) ... (x + k - 1) Gamma(x).
 
     Examples
     --------
@@ -54,29 +55,20 @@ def log_gamma(x: ArrayLike) -> Float64Array:
 
 
 def log_rising_factorial(a: ArrayLike, m: ArrayLike) -> Float64Array:
-    """log Gamma(a + m) - log Gamma(a), without the cancellation.
+    """Compute log Gamma(a + m) - log Gamma(a) for a > 0, m >= 0, without cancellation.
 
-    Log Gamma(a) is about a log a, the difference about m log a: of a = 1e12 the subtraction would leave two decimals.
-    For large a both are Stirling's series, and its terms are subtracted one by one: with r = m / a,
+    The subtraction would leave two decimals for a = 1e12. For large a, the terms of both Stirling series are subtracted
+    one by one: with r = m / a,
 
         m log a + (a + m - 1/2) log(1 + r) - m - r / (12 (a + m))
 
-    What is left out is below 1e-19 of the result, and no term is larger than the result, so that it is right to a few
-    units in the last place.
-
-    Parameters
-    ----------
-    a, m : numbers or arrays, broadcast: a > 0 and m >= 0, not necessarily whole.
-
-    Returns
-    -------
-    float64 array of their common shape.
+    The rest is below 1e-19 of the result.
 
     Examples
     --------
-    >>> round(float(log_rising(3.0, 2)), 12)  # log (3 * 4)
+    >>> round(float(log_rising_factorial(3.0, 2)), 12)  # log (3 * 4)
     2.484906649788
-    >>> float(log_rising(1e300, 1)) == float(np.log(1e300))
+    >>> float(log_rising_factorial(1e300, 1)) == float(np.log(1e300))
     True
     """
     base, rise = np.asarray(a, np.float64), np.asarray(m, np.float64)
@@ -91,7 +83,7 @@ def log_rising_factorial(a: ArrayLike, m: ArrayLike) -> Float64Array:
 
 
 def expit(odds: ArrayLike) -> Float64Array:
-    """1 / (1 + exp(-x)), right to a few units in the last place wherever it is, and without overflow.
+    """Compute 1 / (1 + exp(-x)) without overflow.
 
     Examples
     --------
@@ -99,12 +91,12 @@ def expit(odds: ArrayLike) -> Float64Array:
     [0.0, 0.5, 1.0]
     """
     x = np.asarray(odds)
-    with np.errstate(invalid="ignore"):  # what is not known stays so
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
         return np.asarray(np.exp(-np.logaddexp(0.0, -(x if x.dtype.kind == "f" else x.astype(np.float64)))))
 
 
 def logit(probability: ArrayLike) -> Float64Array:
-    """log p - log (1 - p): the converse of :func:`expit`."""
+    """Compute log p - log (1 - p), the inverse of :func:`expit`."""
     p = np.asarray(probability)
     return np.asarray(np.log(p) - np.log1p(-p))
 
@@ -118,9 +110,9 @@ def sum_sparse_by_group(counts: csr_array, group: NDArray[np.integer], n_groups:
 
 
 def sum_by_group(values: NDArray[Any], group: NDArray[np.integer], count: int) -> Float64Array:
-    """(count, C) or (count,) sums of values (k, C) or (k,), whose rows belong to groups (k,) 0, 1, ...
+    """Sum the rows of values (k, C) or (k,) that belong to the groups (k,) 0, 1, ...
 
-    >>> group_sums(np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]), np.array([1, 0, 1]), 3).tolist()
+    >>> sum_by_group(np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]), np.array([1, 0, 1]), 3).tolist()
     [[2.0, 20.0], [5.0, 50.0], [0.0, 0.0]]
     """
     if values.ndim == 1:

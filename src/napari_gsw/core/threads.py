@@ -1,8 +1,7 @@
-"""Kernels beside the main thread.
+"""Threads: the number of cores, priorities, and kernels beside the main thread.
 
-Numba runs Python code while it hands back what a kernel has returned, and does not expect it to fail there. Ctrl+C
-raises its exception in the main thread, wherever that is; in the middle of such a handover the interpreter crashes. So
-what runs for long does so in a thread of its own, and the main one waits where it may be interrupted.
+Numba runs Python code while it returns the result of a kernel, and crashes the interpreter if Ctrl+C raises its exception
+there. So long kernels run in another thread, and the main thread waits where it may be interrupted.
 """
 
 from __future__ import annotations
@@ -15,34 +14,32 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-if TYPE_CHECKING:  # the command line asks for the number of cores before it needs an array
+if TYPE_CHECKING:  # the command line counts cores before it needs numpy
     from napari_gsw.core.array_types import BoolArray
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How far a thread steps back; see nice(2).
+# Lower priority of a thread; see nice(2).
 NICE = 10
 
 
 def count_cores() -> int:
-    """Cores that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lower_priority() -> None:
-    """Give the calling thread less of the processor than the one that draws, where the system lets us."""
+    """Lower the priority of the calling thread, on Linux."""
     if sys.platform == "linux":  # elsewhere a thread has no niceness of its own
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def run_in_thread(stop: BoolArray, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """``function(*args, **kwargs)``, in another thread if this is the main one.
+    """Return ``function(*args, **kwargs)``, computed in another thread if this is the main one.
 
-    Parameters
-    ----------
-    stop : (1,) a flag that the function looks at now and then. Ctrl+C sets it, waits for the function to end, and takes
-        it back. Who cannot wait presses Ctrl+C again: the flag then stays, and the function ends by itself.
+    Ctrl+C sets the flag `stop` (1,), which the function checks, waits for its end and clears the flag. A second Ctrl+C
+    does not wait: the flag stays, and the function ends by itself.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*args, **kwargs)

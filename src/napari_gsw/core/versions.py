@@ -1,4 +1,4 @@
-"""Versions of this package and of what its numbers depend on."""
+"""Versions of this package and of the packages that results depend on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-# A result can change with any of these.
 DEPENDENCIES = ("numpy", "scipy", "numba", "scikit-image")
 
 
 @cache
 def package_version() -> str:
-    """The installed version, or a word that says that the package runs from a folder."""
+    """Return the installed version, or that there is none."""
     try:
         return version("napari-gsw")
     except PackageNotFoundError:
@@ -20,13 +19,12 @@ def package_version() -> str:
 
 
 def collect_versions() -> dict[str, str]:
-    """Versions by name, for the provenance of a result."""
-    return {"napari-gsw": package_version(), "python": platform.python_version(), **_of_dependencies()}
+    """Collect versions by name, for the provenance of a result."""
+    return {"napari-gsw": package_version(), "python": platform.python_version(), **_dependency_versions()}
 
 
-@cache
-def _of_dependencies() -> dict[str, str]:
-    """Looked up once: that reads a file of each on every path, and every autosave asks."""
+@cache  # every autosave asks, and reading them takes time
+def _dependency_versions() -> dict[str, str]:
     return {name: version(name) for name in DEPENDENCIES}
 
 
