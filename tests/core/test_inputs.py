@@ -44,7 +44,7 @@ def test_the_centres_of_a_codebook_are_rows_of_numbers(centres):
         (dict(variance=np.array([1.0, np.nan])), "variance must be numbers"),
         (dict(variance=np.array([1.0, -1.0])), "variance must be numbers"),
         (dict(squares=np.ones((3, 1))), r"squares must have shape \(3, 2\)"),
-        (dict(squares=np.full((3, 2), 1e200), variance=np.full(2, 1e-190)), "or the variance of the values"),
+        (dict(squares=np.full((3, 2), 1e200), variance=np.full(2, 1e-190)), "give the variance of the values"),
         (dict(sums=np.ones((2, 2))), "sums must have a row for each of 3 sites"),
         (dict(mass=np.array([2, -1, 2])), "mass must be whole numbers >= 0"),
         (dict(mass=np.array([2, 0, 2])), "must be 0 for a site of mass 0"),
