@@ -185,7 +185,8 @@ MUTANTS = (
     Mutant(
         "the Gaussian part of a cluster is not renewed when a group leaves",
         "core/sampler/moves/sweep_kernels.py",
-        "clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), counts.nothing)",
+        "clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), "
+        "counts.nothing)",
         "pass",
         (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
     ),

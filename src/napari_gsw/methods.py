@@ -1,7 +1,8 @@
 """Segmentation methods by name.
 
-The method ``gsw`` is built in. Baselines are entry points of the group ``napari_gsw.methods`` and are imported when they
-are first used. A :class:`Choice` is a method with all its settings, so that a caller need not know which one it is.
+The method ``gsw`` is built in. Baselines are entry points of the group ``napari_gsw.methods`` and are imported when
+they are first used. A :class:`Choice` is a method with all its settings, so that a caller need not know which one it
+is.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def coffee() -> tuple[Image, Truth]:
 
 
 def coffee_scribbles() -> NDArray[np.uint8]:
-    """Make scribbles on the coffee, (400, 600): 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon; 0 where nothing is painted."""
+    """Make scribbles on the coffee, (400, 600): 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon, 0 elsewhere."""
     from scipy import ndimage
 
     lines: dict[int, list[tuple[tuple[int, int], ...]]] = {

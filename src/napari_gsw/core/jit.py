@@ -203,7 +203,7 @@ def source_hash() -> str:
 
 
 class KernelCache:
-    """Cache of one kernel with the methods of numba's: a file for each signature, named by a hash of its contents' cause.
+    """Cache of one kernel for numba: one file for each signature, named by a hash of what it was compiled from.
 
     Since the name says what is in a file, processes cannot mix up their results, and files may be moved to another
     installation of the same version. A file is written under another name first; a damaged one is compiled anew.

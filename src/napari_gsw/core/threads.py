@@ -1,7 +1,7 @@
 """Threads: the number of cores, priorities, and kernels beside the main thread.
 
-Numba runs Python code while it returns the result of a kernel, and crashes the interpreter if Ctrl+C raises its exception
-there. So long kernels run in another thread, and the main thread waits where it may be interrupted.
+Numba runs Python code while it returns the result of a kernel, and crashes the interpreter if Ctrl+C raises its
+exception there. So long kernels run in another thread, and the main thread waits where it may be interrupted.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from napari_gsw.core.threads import count_cores
 Progress = Callable[[int, int], object]  # called with the number of slabs done and of all
 # np.float32 to numba, a plain number to the type checker
 as_float32 = cast(Callable[[Any], float], np.float32)
-# Noise is estimated from this fraction of the differences of neighbours, since large ones are edges, and in each part of
-# an image from about so many of them.
+# Noise is estimated from this fraction of the differences of neighbours, since large ones are edges, and in each part
+# of an image from about so many of them.
 SMALL_FRACTION, MAX_DIFFERENCES = 0.8, 1 << 16
 # Mean of these smaller ones, for Gaussian differences of standard deviation 1.
 SMALL_MEAN = 0.5586
@@ -124,8 +124,8 @@ def minimize_total_variation(values: Float32Array, weight: float, rounds: int) -
 
     The length is that over all axes and channels together, so that channels have their edges in the same places. The
     method is gradient projection on the dual problem with Nesterov's momentum (Beck and Teboulle 2009). A pixel depends
-    on those at most `rounds` + 1 pixels away along an axis. Arrays are (C, Z, Y, X) float32, so that several pixels of a
-    row are computed at a time.
+    on those at most `rounds` + 1 pixels away along an axis. Arrays are (C, Z, Y, X) float32, so that several pixels of
+    a row are computed at a time.
     """
     channels, depth, height, width = values.shape
     axes = 3 if depth > 1 else 2

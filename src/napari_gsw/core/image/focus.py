@@ -16,13 +16,13 @@ BLACK_PERCENTILE, WHITE_PERCENTILE = 1.0, 99.8
 DIFFUSION_ROUNDS, FLOW = 100, 0.25
 # Widths in pixels of the Gaussian that may have blurred an image, usual ones first; 0 for an image in focus.
 BLUR_WIDTHS = (1.0, 1.5, 0.0, 2.0, 2.5, 3.0)
-# Residual variance that is allowed when steps are blurred again, as a fraction of the variance, under a Gaussian of this
-# width, which removes grains of noise and keeps lines.
+# Residual variance that is allowed when steps are blurred again, as a fraction of the variance, under a Gaussian of
+# this width, which removes grains of noise and keeps lines.
 MAX_RESIDUAL, RESIDUAL_BLUR = 0.0055, 1.5
 # Number and side of the squares that are examined along each axis.
 SQUARES, SIDE = 2, 128
-# Smoothing before slopes become steps, and distance that a step looks around itself, in units of the blur, and the least
-# of both in pixels.
+# Smoothing before slopes become steps, and distance that a step looks around itself, in units of the blur, and the
+# least of both in pixels.
 SMOOTHING, MIN_SMOOTHING = 0.75, 1.0
 REACH, MIN_REACH = 2.5, 4
 # Blur with which steps are tried first.
@@ -149,7 +149,7 @@ def _cosine_spectrum(image: Float32Array) -> Float32Array:
 
 
 def _gaussian_spectrum(shape: tuple[int, ...], width: float) -> Float32Array:
-    """Compute the factors (h, w) of cosines in a Gaussian blur that reflects at the border: exp(-(pi k w / n)^2 / 2)."""
+    """Compute the (h, w) factors exp(-(pi k w / n)^2 / 2) of cosines in a Gaussian blur with reflecting borders."""
     rows, columns = (np.exp(-((np.pi * np.arange(n) * width / n) ** 2) / 2) for n in shape)
     return np.asarray(np.outer(rows, columns), np.float32)
 

@@ -34,8 +34,8 @@ SURROUNDINGS = 16.0
 MIN_NOISE = 0.1
 # Most stains absorb red light.
 RED: Float64Array = np.array([1.0, 0.0, 0.0])
-# The mean of the channels is used if it has this fraction of the largest variance that a weighted sum can have, in about
-# so many values of each sample.
+# The mean of the channels is used if it has this fraction of the largest variance that a weighted sum can have, in
+# about so many values of each sample.
 MIN_VARIANCE, MAX_VALUES = 0.25, 1 << 19
 # Weight of the image's own brightness in the gain of each pixel, so that an empty region is not all noise.
 COMMON_GAIN = 0.5

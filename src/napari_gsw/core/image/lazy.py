@@ -111,7 +111,8 @@ def read(image: Any, slices: Slices) -> NDArray[Any]:
 def map_blocks(function: Callable[..., T], jobs: Sequence[tuple[Any, ...]], report: Callable[[int], None]) -> list[T]:
     """Compute ``function(*job)`` for every job in parallel, on dask's cluster if there is one, or else in threads.
 
-    `report` is called in this thread with the number of finished jobs. No more jobs are submitted than there are workers.
+    `report` is called in this thread with the number of finished jobs. No more jobs are submitted than there are
+    workers.
     """
     results: list[Any] = [None] * len(jobs)
     waiting: dict[Future[T], int] = {}
@@ -153,7 +154,7 @@ def import_dask_array() -> Any:
 
 
 class LazyImage(NamedTuple):
-    """The finest level of a lazy image, the letters of its axes, "." for those of length 1, and the shape of its space."""
+    """The finest level of a lazy image, its axes with "." for those of length 1, and its shape in space."""
 
     array: Any
     letters: str

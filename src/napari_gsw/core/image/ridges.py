@@ -1,7 +1,7 @@
 """Dark ridges such as membranes, by the curvature of the intensity across a line.
 
-Of the curvatures of an image blurred to the width of a dark line, the largest is high and the others are near 0. A step,
-or a spot of another width, has less curvature.
+Of the curvatures of an image blurred to the width of a dark line, the largest is high and the others are near 0. A
+step, or a spot of another width, has less curvature.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DARK, BRIGHT, CERTAIN = 1.0, 99.0, 98.0
 def make_ridge_map(image: ArrayLike, axes: str = "auto") -> Float32Array:
     """Make a map (*shape,) from 0 to 1 of how likely a dark ridge runs through each pixel.
 
-    The image is taken as by :func:`napari_gsw.core.image.normalized_image.normalize_image`: the lightness of colours, or
-    the first channel.
+    The image is taken as by :func:`napari_gsw.core.image.normalized_image.normalize_image`: the lightness of colours,
+    or the first channel.
 
     Examples
     --------

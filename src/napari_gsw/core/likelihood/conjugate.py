@@ -29,8 +29,8 @@ MAX_VALUE = 1e100
 MIN_VARIANCE = 1e-200
 # Sum of squares in units of the rate; beyond this the rounding of the sums is as large as the rate.
 MAX_RATIO = 1e13
-# A shape that stands for a known variance, the largest that is allowed. The marginal differs from its limit by less than
-# 1e-6 of itself if clusters are worth a million times fewer draws than this, and rounding stays below 1e-5.
+# A shape that stands for a known variance, the largest that is allowed. The marginal differs from its limit by less
+# than 1e-6 of itself if clusters are worth a million times fewer draws than this, and rounding stays below 1e-5.
 KNOWN_SHAPE = MAX_PARAMETER
 
 

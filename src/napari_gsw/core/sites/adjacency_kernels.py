@@ -76,8 +76,8 @@ def touching_pairs(
 ) -> tuple[Int32Array, Float64Array, Float64Array]:
     """Find the pairs of sites that share faces, and sum over these faces.
 
-    Faces are first sorted by the smaller site of each pair, by counting. The neighbours of a site are then inserted into
-    a short sorted row, so that a face is compared with no more than these.
+    Faces are first sorted by the smaller site of each pair, by counting. The neighbours of a site are then inserted
+    into a short sorted row, so that a face is compared with no more than these.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def sum_over_faces(
 def _sum_edge_faces(
     values: Float32Array, sites: Int32Array, start: Int64Array, right: Int32Array, area: FaceAreas, use_maximum: bool
 ) -> Float64Array:
-    """Sum over faces; the edges of each smaller site begin at `start` (n + 1,), and `right` (m,) are their larger sites."""
+    """Sum over faces; edges of each smaller site begin at `start` (n + 1,), `right` (m,) are their larger sites."""
     depth, height, width = sites.shape
     total = zeros(right.size, np.float64)
     for z, y, x in np.ndindex(sites.shape):

@@ -34,7 +34,7 @@ class Scribble:
     labels: Int64Array
 
     def bounding_box(self, size: NDArray[Any] | None) -> tuple[slice, ...]:
-        """Return slices that hold the labelled sites: each is connected and has `size` (n,) pixels, where that is known.
+        """Return slices that hold the labelled sites, each connected and of `size` (n,) pixels where that is known.
 
         >>> after = np.array([[0, 0, 0, 0, 7, 0, 0, 0, 0]])
         >>> scribble = make_scribble(np.arange(1, 10)[np.newaxis], np.zeros_like(after), after)

@@ -79,7 +79,7 @@ def find_site_majority(sites: SiteImage, n: int, image: LabelImage) -> Int64Arra
 
 
 def _pick_majority(n: int, site: Int64Array, label: Int64Array, count: Int64Array) -> Int64Array:
-    """Pick the label that was counted most often with each site, of equal counts the last; -1 for a site without any."""
+    """Pick the label counted most often with each site, of equal counts the last; -1 for a site without any."""
     majority = np.full(n, -1, np.int64)
     order = np.argsort(count, kind="stable")  # what is written last stays
     majority[site[order]] = label[order]

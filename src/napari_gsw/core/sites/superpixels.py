@@ -201,8 +201,8 @@ def cluster_by_slic(
 ) -> Sites:
     """Cluster pixels by colour and position.
 
-    Each cell of a grid begins as a cluster. In a round, every pixel joins the nearest cluster of those that began in its
-    cell or an adjacent one, then every cluster moves to the mean of its pixels. It ends when nothing changes.
+    Each cell of a grid begins as a cluster. In a round, every pixel joins the nearest cluster of those that began in
+    its cell or an adjacent one, then every cluster moves to the mean of its pixels. It ends when nothing changes.
 
     Parameters
     ----------

@@ -100,8 +100,8 @@ def _blocks(name: str, width: int, count: int) -> Iterator[Convolution]:
 
 
 # Boundaries of photographs: log odds that an annotator draws one, and an embedding in which pixels of one segment are
-# near each other. Objects of microscopy: log odds of an object, of its border, of its centre (1 there, 0 at its border),
-# of a contact of two objects, and the width of the object (0 for four pixels, 1 for 128, on a log scale).
+# near each other. Objects of microscopy: log odds of an object, of its border, of its centre (1 there, 0 at its
+# border), of a contact of two objects, and the width of the object (0 for four pixels, 1 for 128, on a log scale).
 PLANS: Mapping[str, NetworkPlan] = {"photo": NetworkPlan(fine=1, places=8), "objects": NetworkPlan(fine=5, sharp=16)}
 
 

@@ -19,8 +19,8 @@ from napari_gsw.widgets.layers.layer_metadata import is_labels
 from napari_gsw.widgets.session.session import Session
 
 PAINT_HINT = (
-    "Paint, fill or erase on the result layer, also during a run: the superpixels under the brush take the label, a new "
-    "label makes a new cluster, the eraser releases a superpixel."
+    "Paint, fill or erase on the result layer, also during a run: the superpixels under the brush take the label, a "
+    "new label makes a new cluster, the eraser releases a superpixel."
 )
 UNDO_TIP = "Undo the last scribble, lock, edit, reset, preset or superpixel (Ctrl+Z)"
 
