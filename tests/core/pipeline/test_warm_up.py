@@ -98,7 +98,7 @@ def test_bar_of_the_command_line_shows_compilation(monkeypatch):
         monkeypatch.setattr(PROGRESS, "depth", 0)
         PROGRESS.add()
         assert bar.bar.desc == "features"
-    assert bar._compiling not in PROGRESS.watchers
+    assert bar._show_compilation not in PROGRESS.watchers
 
 
 def test_background_loads_once_after_the_process_has_compiled(background):

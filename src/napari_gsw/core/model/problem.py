@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -174,6 +175,12 @@ class Problem:
     def has_fragments(self) -> bool:
         """Whether sites are fragments of objects from a network; touching objects are then in different clusters."""
         return self.settings is not None and self.settings.objects == "network"
+
+    @property
+    def coloured(self) -> bool:
+        """Deprecated name of `has_fragments`."""
+        warnings.warn("Problem.coloured is deprecated: use Problem.has_fragments", DeprecationWarning, stacklevel=2)
+        return self.has_fragments
 
     @property
     def closed(self) -> bool:
