@@ -4,10 +4,45 @@
 >>> rows = run_batch("images", "labels", preset="photo", seed=0, jobs=4)  # doctest: +SKIP
 """
 
-from napari_gsw.batch.run import run_batch, run_batch_spec
-from napari_gsw.batch.selection import Selection
-from napari_gsw.batch.spec import BatchOptions, BatchSpec
-from napari_gsw.batch.teaching import ReferenceImage
-from napari_gsw.files.results import OutputOptions
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader
+
+if TYPE_CHECKING:
+    from napari_gsw.batch.run import run_batch, run_batch_spec
+    from napari_gsw.batch.selection import Selection
+    from napari_gsw.batch.spec import BatchOptions, BatchSpec
+    from napari_gsw.batch.teaching import ReferenceImage
+    from napari_gsw.files.results import OutputOptions
 
 __all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Selection", "run_batch", "run_batch_spec"]
+
+# Loaded when they are used, so that `napari-gsw --help` is fast.
+_load, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "run": ["run_batch", "run_batch_spec"],
+        "selection": ["Selection"],
+        "spec": ["BatchOptions", "BatchSpec"],
+        "teaching": ["ReferenceImage"],
+    },
+)
+_RENAMED = {
+    "BatchOrder": "BatchSpec",
+    "Extras": "OutputOptions",
+    "Teacher": "ReferenceImage",
+    "run_order": "run_batch_spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        message = f"napari_gsw.batch.{name} is deprecated: use napari_gsw.batch.{_RENAMED[name]}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
+    if name == "OutputOptions":
+        from napari_gsw.files.results import OutputOptions
+
+        return OutputOptions
+    return _load(name)
