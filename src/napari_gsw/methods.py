@@ -151,7 +151,7 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
     Examples
     --------
     >>> choose("gsw", "paper", {"evidence": 5}).to_dict()["evidence"]
-    5
+    5.0
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")

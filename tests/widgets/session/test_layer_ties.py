@@ -81,7 +81,7 @@ def test_boxes_follow_the_eyes(done, qtbot):
     box.setChecked(False)
     assert not layer.visible
     panel.display.show_sites.setChecked(True)
-    ours(panel).sites.visible = False
+    ours(panel).pictures("sites")[0].visible = False
     assert not panel.display.show_sites.isChecked()
 
 
@@ -95,7 +95,7 @@ def test_outlines_in_one_colour(done, qtbot):
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("white"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == {(1, 1, 1, 1)}
     panel.display.show_sites.setChecked(True)  # one that is made afterwards, too
-    assert tuple(ours(panel).sites.get_color(5)) == (1, 1, 1, 1)
+    assert tuple(ours(panel).pictures("sites")[0].get_color(5)) == (1, 1, 1, 1)
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("own"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == many
     assert layer.get_color(0) is None or tuple(layer.get_color(0))[3] == 0

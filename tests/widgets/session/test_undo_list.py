@@ -105,7 +105,7 @@ def test_reset_preset_superpixels_and_strokes_are_one_list(done, viewer, qtbot):
     ctrl, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
     labels, interactive = viewer.layers["m [GSW]"], done.session.array_run.interactive
     _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
-    click(qtbot, cutter.make_button.native)
+    click(qtbot, cutter.make_button)
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     labels.brush_size = 6
     labels.paint((40, 40), 60)  # first the stroke,
