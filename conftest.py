@@ -1,9 +1,8 @@
-"""Files that are looked through for examples in docstrings only where what they import is installed."""
+"""Leave out modules whose imports are not installed when examples in docstrings are collected."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
 # PyTorch is too large for the development environment.
-NEED_TORCH = ("crops", "losses", "module", "training")
-collect_ignore = [] if find_spec("torch") else [f"src/napari_gsw/experiments/network_{name}.py" for name in NEED_TORCH]
+collect_ignore = [] if find_spec("torch") else ["src/napari_gsw/research/training/network_training.py"]
