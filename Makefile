@@ -75,7 +75,7 @@ frozen-record: $(VENV)/.ready kernels
 
 surface-record: $(VENV)/.ready kernels
 	@VENV=$(VENV) sh tools/setup.sh screen
-	PYTHONPATH=tests sh tools/screen.sh $(RUN)/python -W ignore -m frozen.surface
+	XDG_DATA_HOME=$$(mktemp -d) PYTHONPATH=tests sh tools/screen.sh $(RUN)/python -W ignore -m frozen.surface
 
 # Twice: as it is, and with the bounds of every array checked, in kernels that are compiled for that alone.
 fuzz: $(VENV)/.ready
