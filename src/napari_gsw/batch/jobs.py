@@ -46,7 +46,7 @@ LASTING = {
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How jobs are run."""
+    """Options of a run of jobs."""
 
     folder: Path  # where the results go; the journals are in a folder inside it
     jobs: int = 1  # number of processes; 1 works in this one
@@ -68,7 +68,7 @@ Engine = Callable[[Work, Mapping[str, Any]], Generator[tuple[str, Record | Failu
 
 
 class JobOutcome(NamedTuple):
-    """What came of a job, and after how many attempts."""
+    """Record of a job or why it failed, and the number of attempts."""
 
     name: str
     record_or_failure: Record | Failure

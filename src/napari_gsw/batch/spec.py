@@ -1,4 +1,4 @@
-"""What a batch makes, and how it is run."""
+"""Specification of a batch and options of its run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("s
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a batch makes."""
+    """Images, method and outputs of a batch."""
 
     image_folder: Path
     choice: Choice  # method and settings
@@ -108,7 +108,7 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class BatchOptions(JobOptions):
-    """How a batch is run; the labels do not depend on it."""
+    """Options of the run of a batch, on which the labels do not depend."""
 
     resume: bool = False  # keep what an earlier run has made of the same images with the same settings
     # Address of a Dask scheduler, or its file, or `local` for a cluster of `jobs` processes on this machine. On an

@@ -1,10 +1,12 @@
-"""Versions of this package and of the packages that results depend on."""
+"""Versions of this package and of the packages that results depend on; former names of attributes."""
 
 from __future__ import annotations
 
 import platform
+import warnings
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 DEPENDENCIES = ("numpy", "scipy", "numba", "scikit-image")
 
@@ -29,3 +31,23 @@ def _dependency_versions() -> dict[str, str]:
 
 
 __version__ = package_version()
+
+
+class FormerName:
+    """Former name of an attribute, which still works and warns.
+
+    Parameters
+    ----------
+    name : the present name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __set_name__(self, owner: type, former: str) -> None:
+        self.former = former
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        message = f"{owner.__name__}.{self.former} is deprecated: use {owner.__name__}.{self.name}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(owner if instance is None else instance, self.name)

@@ -140,7 +140,7 @@ class BlockBorder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What is kept of a block with p pieces of sites.
+    """Description of a block with p pieces of sites.
 
     Attributes
     ----------

@@ -148,7 +148,7 @@ class InputMap:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised of its shape, for JSON."""
+        """Describe the recognised shape, for JSON."""
         first = self.channel_axis is not None and self.channel_axis < min(self.space_axes)
         axis = "none" if self.channel_axis is None else "first" if first else "last"
         coarser = {} if max(self.steps) == 1 else {"coarser": list(self.steps)}
@@ -273,7 +273,7 @@ class ProbabilityMap(NamedTuple):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised, for JSON."""
+        """Describe the recognised axes and range, for JSON."""
         return {**self.map.notes, "range": self.range.text}
 
 
@@ -294,7 +294,7 @@ class FeatureMap(NamedTuple):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised and how channels were reduced, for JSON."""
+        """Describe the recognised map and the reduction of its channels, for JSON."""
         if self.reduction.range is not None:
             return self.map.notes
         components, share = self.reduction.basis.shape[1], round(self.reduction.share, 4)
@@ -314,7 +314,7 @@ class InputMaps:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was recognised of each map by name, for JSON."""
+        """Describe each recognised map by name, for JSON."""
         return {name: opened.notes for name in MAP_NAMES if (opened := getattr(self, name)) is not None}
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -30,6 +29,7 @@ from napari_gsw.core.settings.model import MAX_BETA
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, map_site_values
 from napari_gsw.core.sites.site_values import find_site_labels, find_site_majority
+from napari_gsw.core.versions import FormerName
 
 # Sites are numbered in 32 bits.
 MAX_SITES = 2**31 - 2
@@ -176,11 +176,7 @@ class Problem:
         """Whether sites are fragments of objects from a network; touching objects are then in different clusters."""
         return self.settings is not None and self.settings.objects == "network"
 
-    @property
-    def coloured(self) -> bool:
-        """Deprecated name of `has_fragments`."""
-        warnings.warn("Problem.coloured is deprecated: use Problem.has_fragments", DeprecationWarning, stacklevel=2)
-        return self.has_fragments
+    coloured = FormerName("has_fragments")
 
     @property
     def closed(self) -> bool:
@@ -306,6 +302,9 @@ class SharedProblem(Problem):
             if label_image is not None:
                 labels = np.maximum(labels, find_site_labels(sites, self.n, label_image, name))
         return labels
+
+    of_image = FormerName("view_image")
+    within = FormerName("sites_in_image")
 
     def sites_in_image(self, number: int) -> BoolArray:
         """Return (n,) whether each site belongs to an image."""

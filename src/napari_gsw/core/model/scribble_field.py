@@ -63,7 +63,7 @@ def log_likeness(values: Float64Array, painted: Float64Array, width: float, floo
 
 
 class ScribbleField:
-    """What scribbles mean for one problem; keeps what does not change with the next scribble.
+    """External field of scribbles for one problem; caches what the next scribble does not change.
 
     Attributes
     ----------

@@ -7,7 +7,6 @@ entropy of their sizes, and on every edge, the probability that its two ends sha
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.versions import FormerName
 
 # The columns of a trace.
 QUANTITIES = ("log posterior", "number of clusters", "entropy of sizes")
@@ -51,11 +51,7 @@ class Diagnosis:
     agree: bool  # nothing indicates that the chains have not converged; for one chain this only compares its halves
     summary: str  # the same as a sentence
 
-    @property
-    def sentence(self) -> str:
-        """Deprecated name of `summary`."""
-        warnings.warn("Diagnosis.sentence is deprecated: use Diagnosis.summary", DeprecationWarning, stacklevel=2)
-        return self.summary
+    sentence = FormerName("summary")
 
 
 def diagnose(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from napari_gsw.core.posterior.label_table import Columns, measure_labels
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
 from napari_gsw.core.sampler.snapshot import Snapshot
+from napari_gsw.core.versions import FormerName
 
 
 class Trace(NamedTuple):
@@ -103,11 +103,7 @@ class ResultBase:
         """Whether labels are objects on a background, which is 0."""
         return self.summary.settings.view == "objects"
 
-    @property
-    def objects(self) -> bool:
-        """Deprecated name of `has_background`."""
-        warnings.warn("Result.objects is deprecated: use Result.has_background", DeprecationWarning, stacklevel=2)
-        return self.has_background
+    objects = FormerName("has_background")
 
     @property
     def remark(self) -> str:

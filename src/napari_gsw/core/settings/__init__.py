@@ -20,6 +20,7 @@ from napari_gsw.core.settings.model import (
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS, ResultSettings, SamplerSettings
 from napari_gsw.core.settings.scribbles import ScribbleSettings
 from napari_gsw.core.settings.setting import Setting
+from napari_gsw.core.versions import FormerName
 
 __all__ = [
     "MAX_BETA",
@@ -73,6 +74,10 @@ class Settings(
         if name in ("boundary_model", "network") and self.objects == "network" and self.is_active("objects"):
             return True
         return super().is_active(name)
+
+    declarations = FormerName("setting_fields")
+    matters = FormerName("is_active")
+    wanted_sites = FormerName("site_count_for")
 
     def site_count_for(self, pixels: int, volume: float = 1.0) -> int:
         """Return how many superpixels an image of so many pixels gets.

@@ -29,7 +29,7 @@ from napari_gsw.widgets.layers.lazy_labels import LazySiteImage, OutlinedLabels,
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """What a frame has to show.
+    """Content of a frame.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a run is to do, what has come of it so far, and how the run of one array is made or restored."""
+"""Plan and state of a segmentation; construction and restoring of the run of each array."""
 
 from __future__ import annotations
 

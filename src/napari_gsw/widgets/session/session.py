@@ -85,7 +85,7 @@ class RefreshRate:
 
     @property
     def painted(self) -> bool:
-        """Whether this is the first tick after a frame. Frames are asked for now: a chain would have to wait before."""
+        """First tick after a frame, when the next frame is requested; earlier, the chain would wait for painting."""
         return self._began is not None
 
     def due(self, sweep: float = 0.0) -> bool:
