@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.sampler import draws as module
+from napari_gsw.core.sampler import chain as module
+from napari_gsw.core.sampler.chain import Draws
 from napari_gsw.core.sampler.chain_kernels import record_draw
-from napari_gsw.core.sampler.draws import Draws
 from problems import planar
 
 
@@ -26,13 +26,13 @@ def advanced(kept, sweep, burn_in, sweeps):
     """Sweeps whose draws hold their own number instead of a partition; returns the number of the last."""
     end = sweep + sweeps
     while sweep < end:
-        size = kept.ahead(sweep, burn_in, end - sweep)
+        size = kept.ahead(sweep - burn_in, end - sweep)
         assert 1 <= size <= end - sweep
         for _ in range(size):
             sweep += 1
             before = len(kept.kept)
-            record_draw(kept.table, np.zeros(kept.table.rows.shape[1], np.int32), sweep - burn_in)
-            kept.table.rows[before : len(kept.kept)] = sweep
+            record_draw(kept.buffer, np.zeros(kept.buffer.rows.shape[1], np.int32), sweep - burn_in)
+            kept.buffer.rows[before : len(kept.kept)] = sweep
     return sweep
 
 

@@ -197,15 +197,6 @@ def test_the_best_state_is_that_of_all_replicas():
     assert gsw.log_posterior(problem, chain.sums.best) == pytest.approx(highest, rel=1e-9)
 
 
-def test_the_number_of_threads_changes_nothing():
-    problem = planar(n=60, channels=1)
-    made = [add_replicas(begun(problem), make_ladder(4, 3.0), 5, threads) for threads in (1, 2, 4)]
-    traces = [step(chain, 25) for chain in made]
-    assert np.array_equal(traces[0], traces[1])
-    assert np.array_equal(traces[0], traces[2])
-    assert same(export_state(made[0]), export_state(made[1]))
-
-
 def test_an_ensemble_of_tempered_chains():
     problem = planar(n=60)
 

@@ -1,4 +1,4 @@
-"""A running chain: its start, its seeds, and restarts from another state.
+"""A running chain: its start, its seeds, the partitions that it keeps, and restarts from another state.
 
 Seeds clamp sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,20 +16,91 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import Arrays, BoolArray, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError, to_array
-from napari_gsw.core.model.external_field import ExternalField, make_empty_field, seeds_as_columns
+from napari_gsw.core.model.external_field import make_empty_field, seeds_as_columns
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.bonds import constant_bonds
-from napari_gsw.core.sampler.draws import Draws
 from napari_gsw.core.sampler.moves.cluster_kernels import make_clusters, update_gaussian
 from napari_gsw.core.sampler.moves.regroup_kernels import MAX_ANCHORS
 from napari_gsw.core.sampler.options import NO_MOVES, SamplerOptions
-from napari_gsw.core.sampler.state import COUNTED, N_TRACED, SWEEPS, ChainState, Clusters, RunningSums, Scratch, Target
+from napari_gsw.core.sampler.state import (
+    COUNTED,
+    GAP,
+    N_TRACED,
+    SWEEPS,
+    WRITTEN,
+    ChainState,
+    Clusters,
+    DrawBuffer,
+    RunningSums,
+    Schedule,
+    Scratch,
+    Target,
+)
 from napari_gsw.core.settings import Settings
 
 # Numbers of clusters that are tried for a start with seeds.
 MAX_TRIES = 64
+# A consensus hardly changes with more draws than this, and they must fit into the memory beside the problem.
+MAX_DRAWS = 200
+MIN_DRAWS = 8
+MAX_DRAW_BYTES = 64_000_000
+
+
+def max_draws(n: int) -> int:
+    """Return the largest number of draws of n sites: even, so that thinning drops the one that finds no room."""
+    return max(MIN_DRAWS, min(MAX_DRAWS, MAX_DRAW_BYTES // (4 * n) // 2 * 2))
+
+
+class Draws:
+    """Every `gap`-th partition after the burn-in; without room, every second one goes and the gap doubles.
+
+    Which sweeps are kept depends on their numbers alone, so that a resumed chain keeps the same ones. A row is written
+    once, so that the view :attr:`kept` stays valid while the chain runs on.
+    """
+
+    def __init__(self, n: int, kept: Int32Array | None = None, gap: int = 1) -> None:
+        self._room = max_draws(n)
+        kept = np.empty((0, n), np.int32) if kept is None else kept
+        self._move(kept, min(self._room, max(MIN_DRAWS, len(kept))), gap)
+
+    @property
+    def gap(self) -> int:
+        """Sweeps from one draw to the next."""
+        return int(self.buffer.taken[GAP])
+
+    @property
+    def kept(self) -> Int32Array:
+        """(d, n) the draws so far, read-only."""
+        view = self.buffer.rows[: self.buffer.taken[WRITTEN]]
+        view.setflags(write=False)
+        return view
+
+    def ahead(self, since: int, sweeps: int) -> int:
+        """Make room, and return how many of the next `sweeps` sweeps can be made before there is none, at least 1.
+
+        `since` sweeps have been made after the burn-in, or are negative before its end.
+        """
+        if self._due(since) > sweeps:
+            return sweeps
+        rows, taken = self.buffer
+        if taken[WRITTEN] == self._room:
+            # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
+            self._move(rows[1::2], len(rows), 2 * self.gap)
+        elif taken[WRITTEN] == len(rows):
+            self._move(rows, min(self._room, 2 * len(rows)), self.gap)
+        rows, taken = self.buffer
+        return min(sweeps, self._due(since) + (len(rows) - int(taken[WRITTEN]) - 1) * self.gap)
+
+    def _due(self, since: int) -> int:
+        """Return the sweeps until the next draw, at least 1."""
+        return self.gap - (since % self.gap if since >= 0 else since)
+
+    def _move(self, kept: Int32Array, room: int, gap: int) -> None:
+        rows = np.empty((room, kept.shape[1]), np.int32)
+        rows[: len(kept)] = kept
+        self.buffer = DrawBuffer(rows, np.array([len(kept), gap], np.int64))
 
 
 @dataclass
@@ -74,15 +145,15 @@ class Chain:
 
     def advance(self, trace: Float64Array) -> None:
         """Make as many sweeps as `trace` (sweeps, 3) has rows, or fewer after a stop, and fill the rows."""
-        options, target = self.options, self.target
-        splits = options.moves if options.moves.splits else None
-        schedule = options.schedule._replace(stop=self.stop)
+        options, moves = self.options, self.options.moves
+        schedule = Schedule(options.annealing, moves.full, moves.near, options.regroups, options.burn_in, self.stop)
         while len(trace):
             before = self.sweep
-            size = self.draws.ahead(before, options.burn_in, len(trace))
+            size = self.draws.ahead(before - options.burn_in, len(trace))
             self.state = chain_kernels.advance(
-                target, options.bonds, self.state, self.draws.table, schedule, splits, self.rng, trace[:size]
-            )
+                self.target, options.bonds, self.state, self.draws.buffer, schedule, moves if moves.splits else None,
+                self.rng, trace[:size],
+            )  # fmt: skip
             trace = trace[self.sweep - before :]
             if self.stop[0]:
                 break
@@ -113,19 +184,14 @@ def adapt_n_sweeps(n_sweeps: int, seconds: float, interval: float) -> int:
 
 
 def make_chain(
-    problem: Problem,
-    options: SamplerOptions,
-    seeds: Int32Array,
-    labels: Int32Array,
-    sums: RunningSums,
-    rng: np.random.Generator,
-    used: int,
-) -> Chain:
+    problem: Problem, options: SamplerOptions, seeds: Int32Array, labels: Int32Array, sums: RunningSums,
+    rng: np.random.Generator, used: int,
+) -> Chain:  # fmt: skip
     """Make a chain whose `labels` (n,) lie in the first `used` slots: count its clusters, add scratch arrays."""
     n, evidence = problem.n, problem.evidence
     clusters = count_clusters(problem, labels, used)
     slots = np.array([used, int((clusters.size > 0).sum())])
-    blocks = make_clusters(len(evidence.table_start), evidence.moments.shape[1] // 2, min(n, MAX_ANCHORS))
+    blocks = make_clusters(len(evidence.table_start), evidence.moments.shape[1], min(n, MAX_ANCHORS))
     parent, first_member, next_member, place, order = np.zeros((5, n), np.int32)
     scratch = Scratch(slots, parent, first_member, next_member, place, order, blocks)
     return Chain(problem, options, seeds, ChainState(labels, clusters, scratch, sums), rng, Draws(n))
@@ -134,46 +200,44 @@ def make_chain(
 def count_clusters(problem: Problem, labels: Int32Array, used: int) -> Clusters:
     """Count the sufficient statistics of labels (n,) in the first `used` slots, with room for more."""
     evidence, n = problem.evidence, problem.n
-    channels = evidence.moments.shape[1] // 2
-    clusters = make_clusters(len(evidence.table_start), channels, used + 16)
+    clusters = make_clusters(len(evidence.table_start), evidence.moments.shape[1], used + 16)
     np.add.at(clusters.size, labels, 1)
     site = np.repeat(np.arange(n), np.diff(evidence.site_start))
     # Like np.add.at into the table, ten times as fast; counts are far below what a float holds exactly.
     index = evidence.word.astype(np.int64) * clusters.size.size + labels[site]
     clusters.words[:] = np.bincount(index, evidence.times, clusters.words.size).reshape(clusters.words.shape)
     np.add.at(clusters.moments.T, labels, evidence.moments)
-    for k in np.flatnonzero(clusters.size).tolist() if channels else ():
+    for k in np.flatnonzero(clusters.size).tolist() if evidence.moments.size else ():
         update_gaussian(evidence, clusters, k)
     return clusters
 
 
 def start_chain(
-    problem: Problem,
-    options: SamplerOptions,
-    seed: int = 0,
-    init: ArrayLike | None = None,
+    problem: Problem, options: SamplerOptions, seed: int = 0, init: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
-) -> Chain:
+) -> Chain:  # fmt: skip
     """Make a chain before its first sweep, without replicas.
 
     It starts from the labels `init` (n,), or from as few clusters as the prior and the `seeds` (n,) allow.
     """
     clamps = _check_seeds(seeds, problem.n)
     labels = make_first_labels(problem, init, clamps)
-    sums = _make_sums(problem, labels, 0)
-    rng = np.random.Generator(np.random.SFC64(seed))
-    return make_chain(problem, options, clamps, labels, sums, rng, int(labels.max()) + 1)
+    return _begin(problem, options, clamps, labels, 0, np.random.Generator(np.random.SFC64(seed)))
 
 
-def _make_sums(problem: Problem, labels: Int32Array, sweep: int) -> RunningSums:
-    """Begin the sums at a state (n,) after that many sweeps: it is the best, and nothing has been counted."""
+def _begin(
+    problem: Problem, options: SamplerOptions, seeds: Int32Array, labels: Int32Array, sweep: int,
+    rng: np.random.Generator,
+) -> Chain:  # fmt: skip
+    """Make a chain at labels (n,) after that many sweeps: they are the best, and nothing has been counted."""
     value = log_posterior(problem, labels)
-    return RunningSums(
+    sums = RunningSums(
         value=np.array([value, value]),
         best=labels.copy(),
         together=np.zeros(len(problem.edges), np.int64),
         counted=np.array([sweep, 0, sweep]),
     )
+    return make_chain(problem, options, seeds, labels, sums, rng, int(labels.max()) + 1)
 
 
 def restart_from(
@@ -191,9 +255,7 @@ def restart_from(
         raise InputError("sites with the same seed must share a cluster, and sites with different seeds must not")
     if not np.isfinite(_log_prior(problem, first)):
         raise InputError("the prior forbids this number or these sizes of clusters (K, min_size, max_size)")
-    sums = _make_sums(problem, first, chain.sweep)
-    options = chain.options.replace(burn_in=burn_in)
-    return chain.renewed(make_chain(problem, options, clamps, first, sums, chain.rng, int(first.max()) + 1))
+    return chain.renewed(_begin(problem, chain.options.replace(burn_in=burn_in), clamps, first, chain.sweep, chain.rng))
 
 
 def reset_sums(chain: Chain, burn_in: int) -> None:
@@ -215,7 +277,6 @@ def resample_sites(chain: Chain, sites: NDArray[np.integer]) -> Int32Array:
 
 
 def _check_seeds(seeds: ArrayLike | None, n: int) -> Int32Array:
-    """Check seeds (n,) and return them as int32; without seeds all sites are free."""
     if seeds is None:
         return np.full(n, -1, np.int32)
     check_labels(seeds, n, "seeds")
@@ -242,10 +303,12 @@ def make_start_labels(
     With seeds under a field, every site starts where the field is strongest, whatever the settings say. Random clusters
     that do not fit the `seeds` and the limits of the prior are balanced anew, with the sites of each seed together.
     """
-    n = problem.n
-    clamps = _check_seeds(seeds, n)
-    if problem.field is not None and seeds is not None:
-        by_field = _strongest_names(problem, problem.field, clamps)
+    n, field, clamps = problem.n, problem.field, _check_seeds(seeds, problem.n)
+    if field is not None and seeds is not None:
+        by_field = field.pull.argmax(axis=1)
+        if not problem.closed:  # where no name has a positive field, a site has none
+            by_field = np.where(field.pull.max(axis=1) > 0, by_field, field.anchor.size)
+        by_field = np.where(clamps >= 0, seeds_as_columns(field, clamps), by_field).astype(np.int64)
         if _apply_seeds(problem, by_field, clamps) is not None:
             return by_field
     if settings.start == "one":
@@ -254,30 +317,19 @@ def make_start_labels(
         return np.arange(n)
     # Equal sizes that the prior allows, at random by a generator that is not the chain's own.
     wanted = min(settings.start_clusters, n)
-
-    def tries() -> Iterator[int]:
-        return itertools.chain(range(wanted, 0, -1), range(wanted + 1, n + 1))
-
+    counts = [*range(wanted, 0, -1), *range(wanted + 1, n + 1)]
     rng = np.random.default_rng((seed, 1))
-    count = next((k for k in tries() if _allows_equal_sizes(problem, k)), None)
+    count = next((k for k in counts if _allows_equal_sizes(problem, k)), None)
     labels = None if count is None else rng.permutation(np.arange(n) * count // n)
     if labels is not None and _apply_seeds(problem, labels, clamps) is not None:
         return labels
-    balanced = None if (clamps < 0).all() else _balanced_start(problem, clamps, tries(), rng)
+    balanced = None if (clamps < 0).all() else _balanced_start(problem, clamps, counts, rng)
     if balanced is None:
         with_seeds = "" if seeds is None else " with these seeds"
         raise InputError(
             f"start random finds no sizes that the prior allows (K, min_size, max_size){with_seeds}; start from one"
         )
     return balanced.astype(np.int64)
-
-
-def _strongest_names(problem: Problem, field: ExternalField, seeds: Int32Array) -> Int64Array:
-    """(n,) name with the strongest field at each site; if none is positive and the problem is open, no name."""
-    best = field.pull.argmax(axis=1)
-    if not problem.closed:
-        best = np.where(field.pull.max(axis=1) > 0, best, field.anchor.size)
-    return np.where(seeds >= 0, seeds_as_columns(field, seeds), best).astype(np.int64)
 
 
 def make_first_labels(problem: Problem, init: ArrayLike | None, seeds: Int32Array) -> Int32Array:
@@ -287,21 +339,21 @@ def make_first_labels(problem: Problem, init: ArrayLike | None, seeds: Int32Arra
         # Without gaps: seeds get numbers beyond all labels, and there may be none beyond a huge one.
         initial = np.unique(check_labels(init, n, "init"), return_inverse=True)[1]
         labels = _apply_seeds(problem, initial, seeds)
-        if labels is not None:
-            return labels
-        raise InputError("the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)")
+        if labels is None:
+            raise InputError(
+                "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
+            )
+        return labels
     if (seeds < 0).all():
-        for k in range(1, n + 1):
-            if _allows_equal_sizes(problem, k):
-                return (np.arange(n) * k // n).astype(np.int32)
+        count = next((k for k in range(1, n + 1) if _allows_equal_sizes(problem, k)), None)
+        labels = None if count is None else (np.arange(n) * count // n).astype(np.int32)
     else:
         labels = _split_seeds(np.zeros(n, np.int64), seeds)
-        if np.isfinite(_log_prior(problem, labels)):
-            return labels
-        balanced = _balanced_start(problem, seeds, range(1, n + 1))
-        if balanced is not None:
-            return balanced
-    raise InputError("no simple start satisfies the prior's limits (K, min_size, max_size) and the seeds; give init")
+        if not np.isfinite(_log_prior(problem, labels)):
+            labels = _balanced_start(problem, seeds, range(1, n + 1))
+    if labels is None:
+        raise InputError("no simple start fits the prior's limits (K, min_size, max_size) and the seeds; give init")
+    return labels
 
 
 def _apply_seeds(problem: Problem, labels: NDArray[np.integer], seeds: Int32Array) -> Int32Array | None:
@@ -313,12 +365,21 @@ def _apply_seeds(problem: Problem, labels: NDArray[np.integer], seeds: Int32Arra
 
 
 def _balanced_start(
-    problem: Problem, seeds: Int32Array, tries: Iterable[int], rng: np.random.Generator | None = None
+    problem: Problem, seeds: Int32Array, counts: Iterable[int], rng: np.random.Generator | None = None
 ) -> Int32Array | None:
-    """(n,) clusters as equal as the seeds allow, of the first number in `tries` that the prior allows; else None."""
-    n_seeds, log_v = len(np.unique(seeds[seeds >= 0])), problem.tables.log_v
-    for k in itertools.islice((k for k in tries if k >= n_seeds and np.isfinite(log_v[k])), MAX_TRIES):
-        labels = _balanced_labels(seeds, k, rng)
+    """(n,) clusters as equal as the seeds allow, of the first number in `counts` that the prior allows; else None."""
+    clamped = seeds >= 0
+    numbers, seed_index = np.unique(seeds[clamped], return_inverse=True)
+    free, log_v = np.flatnonzero(~clamped), problem.tables.log_v
+    for k in itertools.islice((k for k in counts if k >= len(numbers) and np.isfinite(log_v[k])), MAX_TRIES):
+        labels = np.zeros(len(seeds), np.int32)
+        labels[clamped] = seed_index
+        heap = [(size, j) for j, size in enumerate(np.bincount(seed_index, minlength=k).tolist())]
+        heapq.heapify(heap)
+        for i in free if rng is None else rng.permutation(free):  # to the cluster that is smallest so far
+            size, labels[i] = heap[0]
+            heapq.heapreplace(heap, (size + 1, int(labels[i])))
+        labels = canonical_labels(labels)
         if np.isfinite(_log_prior(problem, labels)):
             return labels
     return None
@@ -362,18 +423,3 @@ def _join_seed_clusters(labels: NDArray[np.integer], seeds: Int32Array) -> Int32
             cluster_of[seed], free = free, free + 1
         result[seeds == seed] = cluster_of[seed]
     return _close_gaps(result)
-
-
-def _balanced_labels(seeds: Int32Array, k: int, rng: np.random.Generator | None = None) -> Int32Array:
-    """(n,) k clusters: each free site, in order or at random, goes to the cluster that is smallest so far."""
-    clamped = seeds >= 0
-    labels = np.zeros(len(seeds), np.int32)
-    labels[clamped] = np.unique(seeds[clamped], return_inverse=True)[1]
-    sizes = np.bincount(labels[clamped], minlength=k)
-    heap = [(int(size), j) for j, size in enumerate(sizes)]
-    heapq.heapify(heap)
-    free = np.flatnonzero(~clamped)
-    for i in free if rng is None else rng.permutation(free):
-        size, labels[i] = heap[0]
-        heapq.heapreplace(heap, (size + 1, int(labels[i])))
-    return canonical_labels(labels)

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 import numpy as np
 
 from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, step
-from napari_gsw.core.sampler.snapshot import Snapshot, make_snapshot
+from napari_gsw.core.sampler.snapshot import Snapshot, make_readonly, make_snapshot
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.threads import run_in_thread
 
@@ -128,7 +128,6 @@ def pool_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
     best = max((s.best for s in snapshots), key=lambda state: state.log_posterior)
     counted = sum(int(s.state["counted"]) for s in snapshots)
     total = np.sum([s.state["together"] for s in snapshots], axis=0)
-    together = total / counted if counted else np.full(total.shape, np.nan)
-    together.setflags(write=False)
+    together = make_readonly(total / counted if counted else np.full(total.shape, np.nan))
     draws = tuple(d for s in snapshots for d in s.draws)
     return dataclasses.replace(first, best=best, together=together, draws=draws)

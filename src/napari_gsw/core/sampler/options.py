@@ -11,7 +11,7 @@ from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import MAX_MOVES, check_integer, check_number
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.bonds import bonds_from_settings, constant_bonds
-from napari_gsw.core.sampler.state import Annealing, Bonds, Moves, Schedule
+from napari_gsw.core.sampler.state import Annealing, Bonds, Moves
 from napari_gsw.core.settings import Settings
 
 NO_ANNEALING = Annealing(1.0, 1.0, 0)
@@ -26,11 +26,7 @@ PAPER_LAMBDA = 10.0
 
 
 def make_annealing(temperature: float, sweeps: int) -> Annealing:
-    """Anneal from a temperature down to 1, by the same factor each sweep.
-
-    >>> make_annealing(4.0, 100)
-    Annealing(inverse_temperature=1.0, hot=4.0, sweeps=100)
-    """
+    """Anneal from a temperature down to 1, by the same factor each sweep."""
     first = check_number("the temperature of annealing", temperature, 1 / MAX_TEMPERATURE, MAX_TEMPERATURE)
     return Annealing(1.0, first, check_integer("the sweeps of annealing", sweeps))
 
@@ -40,18 +36,14 @@ def make_split_moves(splits: int | Moves, full_scans: float | None = None) -> Mo
 
     `full_scans` is the share of sweeps that score every cluster; None keeps it.
     """
-    if isinstance(splits, Moves):
-        moves = splits
-    else:
-        count = check_integer("splits", splits, most=MAX_MOVES)
-        moves = Moves(count, SCANS, NEAR, INFORMED) if count else NO_MOVES
-    full = moves.full if full_scans is None else full_scans
+    count = splits.splits if isinstance(splits, Moves) else splits
+    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED) if count else NO_MOVES
     return Moves(
-        check_integer("splits", moves.splits, most=MAX_MOVES),
+        check_integer("splits", count, most=MAX_MOVES),
         check_integer("scans", moves.scans, most=MAX_SCANS),
         check_number("near", moves.near, 0, 1),
         check_number("informed", moves.informed, 0, 1),
-        check_number("full_scans", full, 0, 1, exclusive_min=True),
+        check_number("full_scans", moves.full if full_scans is None else full_scans, 0, 1, exclusive_min=True),
     )
 
 
@@ -105,12 +97,6 @@ class SamplerOptions:
     def replace(self, **changes: Any) -> SamplerOptions:
         """Return a copy with the changes that are not None."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
-
-    @property
-    def schedule(self) -> Schedule:
-        """Parameters of the loop over sweeps, which nobody stops."""
-        never = np.zeros(1, bool)
-        return Schedule(self.annealing, self.moves.full, self.moves.near, self.regroups, self.burn_in, never)
 
 
 def needs_regroups(problem: Problem) -> bool:

@@ -21,8 +21,7 @@ from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.model.fingerprint import FINGERPRINT_BYTES
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.sampler.chain import Chain, count_clusters, make_chain, respects_seeds
-from napari_gsw.core.sampler.draws import Draws, max_draws
+from napari_gsw.core.sampler.chain import Chain, Draws, count_clusters, make_chain, max_draws, respects_seeds
 from napari_gsw.core.sampler.options import MAX_SCANS, MAX_TEMPERATURE, SamplerOptions
 from napari_gsw.core.sampler.state import BEST, NOW, USED, Annealing, Bonds, Moves, RunningSums
 
@@ -49,10 +48,7 @@ ARRAY_KINDS: Mapping[str, tuple[str, type, str]] = {
 
 
 class Entry(NamedTuple):
-    """Requirements of an array.
-
-    A name in `shape` is a size. A name in `high` is a number before it in the table, or a size to stay below.
-    """
+    """Requirements of an array; names in `shape` are sizes, in `high` an earlier number or a size to stay below."""
 
     kind: str
     shape: tuple[str | int, ...] = ()
@@ -61,8 +57,7 @@ class Entry(NamedTuple):
     exclusive_min: bool = False
 
 
-# The sums, which other samplers have too.
-SUM_ENTRIES: Mapping[str, Entry] = {
+CHAIN_ENTRIES: Mapping[str, Entry] = {
     "sweep": Entry(WHOLE, (), 0, MAX_INTEGER),
     "counted": Entry(WHOLE, (), 0, "sweep"),
     "best_sweep": Entry(WHOLE, (), 0, "sweep"),
@@ -70,9 +65,6 @@ SUM_ENTRIES: Mapping[str, Entry] = {
     "best_log_posterior": Entry(REAL),
     "best_labels": Entry(WHOLE, ("n",), 0, "n"),
     "together": Entry(WHOLE, ("m",), 0, "counted"),
-}
-CHAIN_ENTRIES: Mapping[str, Entry] = {
-    **SUM_ENTRIES,
     "fingerprint": Entry(BYTES, (FINGERPRINT_BYTES,)),
     "gauss": Entry(REAL, ("slots",)),
     "moments": Entry(REAL, ("moments", "slots")),
@@ -224,16 +216,6 @@ def export_sums(sums: RunningSums) -> dict[str, Any]:
     }
 
 
-def restore_sums(state: Arrays) -> RunningSums:
-    """Restore the running sums from `export_sums`."""
-    return RunningSums(
-        value=np.array([state["log_posterior"], state["best_log_posterior"]], np.float64),
-        best=state["best_labels"].astype(np.int32),
-        together=state["together"].astype(np.int64),
-        counted=np.array([state["sweep"], state["counted"], state["best_sweep"]], np.int64),
-    )
-
-
 def generator_state(rng: np.random.Generator) -> NDArray[np.uint64]:
     """Return the inner state of a generator."""
     return np.array(rng.bit_generator.state["state"]["state"])
@@ -252,8 +234,14 @@ def restore_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
     inner = dict(rng.bit_generator.state)
     inner["state"] = {"state": state["generator"].astype(np.uint64)}
     rng.bit_generator.state = inner
+    sums = RunningSums(
+        value=np.array([state["log_posterior"], state["best_log_posterior"]], np.float64),
+        best=state["best_labels"].astype(np.int32),
+        together=state["together"].astype(np.int64),
+        counted=np.array([state["sweep"], state["counted"], state["best_sweep"]], np.int64),
+    )
     labels, seeds, gauss = state["labels"].astype(np.int32), state["seeds"].astype(np.int32), state["gauss"]
-    chain = make_chain(problem, options.replace(**changes), seeds, labels, restore_sums(state), rng, gauss.size)
+    chain = make_chain(problem, options.replace(**changes), seeds, labels, sums, rng, gauss.size)
     chain.state.clusters.moments[:, : gauss.size] = state["moments"]
     chain.state.clusters.gauss[: gauss.size] = gauss
     chain.draws = Draws(problem.n, state["draws"], int(state["draw_gap"]))
@@ -264,9 +252,7 @@ def check_version(state: Arrays) -> None:
     """Refuse what is no state, and a state of another format."""
     if not isinstance(state, Mapping):
         raise InputError(f"state must be the arrays of a snapshot by name, not {type(state).__name__}")
-    version = 1
-    if "version" in state:
-        version = int(_check_array("version", Entry(WHOLE, (), 0, 2**31), state, {})[()])
+    version = int(_check_array("version", Entry(WHOLE, (), 0, 2**31), state, {})[()]) if "version" in state else 1
     if version != STATE_VERSION:
         raise InputError(
             f"the state of the chain has format {version}, but this version of napari-gsw reads format "
@@ -280,8 +266,8 @@ def check_state(problem: Problem, state: Arrays) -> dict[str, NDArray[Any]]:
     An `InputError` names the first array that is missing or wrong, or says that the state belongs to another problem.
     """
     check_version(state)
-    tables = {**CHAIN_ENTRIES, **REPLICA_ENTRIES} if "ladder" in state else CHAIN_ENTRIES
-    for name in tables:
+    table = {**CHAIN_ENTRIES, **REPLICA_ENTRIES} if "ladder" in state else CHAIN_ENTRIES
+    for name in table:
         if name not in state:
             raise InputError(f"the state of the chain lacks {name!r}")
     fingerprint = _check_array("fingerprint", CHAIN_ENTRIES["fingerprint"], state, {})
@@ -289,11 +275,25 @@ def check_state(problem: Problem, state: Arrays) -> dict[str, NDArray[Any]]:
         raise InputError(
             "the state belongs to another problem: data, graph, couplings, prior or field are not those it came from"
         )
+
+    def count(name: str, low: int, high: int) -> int:
+        shape = to_array(f"{name!r} of the state", state[name]).shape
+        return min(max(shape[0], low), high) if shape else low
+
     n = problem.n
-    sizes = {"n": n, "m": len(problem.edges), "moments": problem.evidence.moments.shape[1], "slot_limit": n + 1}
-    arrays = check_arrays(CHAIN_ENTRIES, state, sizes, {"slots": (1, n), "draws": (0, max_draws(n))})
+    sizes: dict[str, Any] = {"n": n, "m": len(problem.edges), "moments": problem.evidence.moments.shape[1]}
+    sizes |= {"slots": count("gauss", 1, n), "draws": count("draws", 0, max_draws(n)), "slot_limit": n + 1}
     if "ladder" in state:
-        arrays |= check_arrays(REPLICA_ENTRIES, state, sizes, {"replicas": (1, MAX_REPLICAS)})
+        sizes["replicas"] = count("ladder", 1, MAX_REPLICAS)
+        sizes["hotter"] = sizes["replicas"] - 1
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, entry in table.items():
+        arrays[name] = _check_array(name, entry, state, sizes)
+        if arrays[name].ndim == 0:
+            sizes[name] = arrays[name][()]
+        if name == "hot_slots":
+            sizes["all_hot_slots"] = int(arrays[name].sum())
+    if "ladder" in state:
         ladder = arrays["ladder"]
         if ladder[0] != 1 or not (np.diff(ladder) < 0).all():
             raise InputError(f"{WRONG} 'ladder': it must fall from 1")
@@ -302,39 +302,11 @@ def check_state(problem: Problem, state: Arrays) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def check_arrays(
-    table: Mapping[str, Entry],
-    state: Arrays,
-    sizes: dict[str, int],
-    free: Mapping[str, tuple[int, int]] | None = None,
-) -> dict[str, NDArray[Any]]:
-    """Check the arrays in a table.
-
-    `sizes` are known by name; those that the arrays determine are added. These are in `free`, with their bounds.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, entry in table.items():
-        if name not in state:
-            raise InputError(f"the state of the chain lacks {name!r}")
-        given = to_array(f"{name!r} of the state", state[name])
-        for axis, size in enumerate(entry.shape):
-            if free and size in free and size not in sizes and given.ndim == len(entry.shape):
-                low, high = free[str(size)]
-                sizes[str(size)] = min(max(given.shape[axis], low), high)
-                if size == "replicas":
-                    sizes["hotter"] = sizes["replicas"] - 1
-        numbers = {known: array[()] for known, array in arrays.items() if array.ndim == 0}
-        arrays[name] = _check_array(name, entry, state, sizes | numbers)
-        if name == "hot_slots":
-            sizes["all_hot_slots"] = int(arrays[name].sum())
-    return arrays
-
-
 def _check_array(name: str, entry: Entry, state: Arrays, numbers: Mapping[str, Any]) -> NDArray[Any]:
     """Check one array of a state and convert it to its dtype."""
     given = to_array(f"{name!r} of the state", state[name])
     kinds, dtype, description = ARRAY_KINDS[entry.kind]
-    shape = tuple(numbers.get(size, size) if isinstance(size, str) else size for size in entry.shape)
+    shape = tuple(numbers[size] if isinstance(size, str) else size for size in entry.shape)
     high = entry.high
     if isinstance(high, str):  # below a size, or up to a number
         high = numbers[high] - 1 if high in ("n", "slots", "slot_limit") else numbers[high]
@@ -343,18 +315,16 @@ def _check_array(name: str, entry: Entry, state: Arrays, numbers: Mapping[str, A
     if fits and entry.kind == REAL:
         fits = bool(np.isfinite(given).all())
     if fits and given.size and entry.kind in (WHOLE, REAL):
-        fits = bool(given.min() >= entry.low and given.max() <= high)
-        fits = fits and not (entry.exclusive_min and given.min() <= entry.low)
+        above = given.min() > entry.low if entry.exclusive_min else given.min() >= entry.low
+        fits = bool(above and given.max() <= high)
     if not fits:
-        bounds = found = ""
+        bounds = ""
         if math.isfinite(entry.low):
             upper = f"{float(high):g}]" if high < math.inf else "infinity)"
             bounds = f" in {'(' if entry.exclusive_min else '['}{entry.low:g}, {upper}"
-        if given.size and given.dtype.kind in "iuf":
-            found = f" from {given.min():g} to {given.max():g}"
         raise InputError(
             f"{WRONG} {name!r}: it must be {description} of shape {shape}{bounds}, not {given.dtype} of shape "
-            f"{given.shape}{found}"
+            f"{given.shape}"
         )
     return np.array(given, dtype=dtype, order="C")
 

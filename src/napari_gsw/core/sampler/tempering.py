@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -43,7 +42,6 @@ class TemperedChain(Chain):
     hotter: list[Chain] = field(default_factory=list)  # from cold to hot
     # (replicas - 1, 2) proposed and accepted exchanges of each pair of neighbours
     exchanges: Int64Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    threads: int = 1  # replicas that advance at a time; the result does not depend on it
 
     @property
     def replicas(self) -> list[Chain]:
@@ -60,22 +58,23 @@ class TemperedChain(Chain):
         """Advance all replicas; the trace is that of the first."""
         for hot in self.hotter:  # the first one's moves, each at its own temperature
             hot.options = replace(self.options, annealing=hot.options.annealing, burn_in=ENDLESS)
-        if self.threads == 1 or not self.hotter:
-            self._advance(trace, lambda *arguments: list(map(*arguments)))
-        else:
-            with ThreadPoolExecutor(min(self.threads, len(self.replicas))) as pool:
-                self._advance(trace, lambda *arguments: list(pool.map(*arguments)))
-
-    def _advance(self, trace: Float64Array, map_all: Any) -> None:
-        rows = [np.empty((1, N_TRACED)) for _ in self.hotter]
         for t in range(len(trace)):
             self._exchange()
-            map_all(Chain.advance, self.replicas, [trace[t : t + 1], *rows])
-            self._share_best()
+            super().advance(trace[t : t + 1])
+            for hot in self.hotter:
+                hot.advance(np.empty((1, N_TRACED)))
+            # Every replica has the best value of all, so that it records only what is better still.
+            best = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
+            if best is not self:
+                self.sums.best[:] = best.sums.best
+                self.sums.counted[BEST_SWEEP] = best.sums.counted[BEST_SWEEP]
+            for replica in self.replicas:
+                replica.sums.value[BEST] = best.sums.value[BEST]
             if self.stop[0]:
                 break
 
     def _exchange(self) -> None:
+        """Propose to exchange the states of every other pair of neighbours."""
         replicas = self.replicas
         for r in range(self.sweep % 2, len(self.hotter), 2):
             cold, hot = replicas[r : r + 2]
@@ -88,15 +87,6 @@ class TemperedChain(Chain):
                 # The states change places; the sums stay.
                 cold.state = ChainState(b.labels, b.clusters, b.scratch, a.sums)
                 hot.state = ChainState(a.labels, a.clusters, a.scratch, b.sums)
-
-    def _share_best(self) -> None:
-        """Give every replica the best value of all, so that each records only what is better still."""
-        best = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
-        if best is not self:
-            self.sums.best[:] = best.sums.best
-            self.sums.counted[BEST_SWEEP] = best.sums.counted[BEST_SWEEP]
-        for replica in self.replicas:
-            replica.sums.value[BEST] = best.sums.value[BEST]
 
     def _ladder(self) -> list[float]:
         first = self.options.annealing.inverse_temperature
@@ -125,10 +115,10 @@ class TemperedChain(Chain):
             _make_replica(chain, b, {"generator": generator_state(hot.rng)})
             for b, hot in zip(self._ladder()[1:], self.hotter, strict=True)
         ]
-        return _join_replicas(chain, hotter, self.exchanges.copy(), self.threads)
+        return _join_replicas(chain, hotter, self.exchanges.copy())
 
 
-def add_replicas(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -> TemperedChain:
+def add_replicas(chain: Chain, ladder: ArrayLike, seed: int) -> TemperedChain:
     """Add replicas that start in the state of a chain, with generators from a seed.
 
     The `ladder` has their inverse temperatures, from 1 downwards, as `make_ladder` makes them.
@@ -144,7 +134,7 @@ def add_replicas(chain: Chain, ladder: ArrayLike, seed: int, threads: int = 1) -
     for r in range(1, inverse.size):
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
         hotter.append(_make_replica(chain, float(inverse[r]), {"generator": generator_state(rng)}))
-    return _join_replicas(chain, hotter, np.zeros((len(hotter), 2), np.int64), threads)
+    return _join_replicas(chain, hotter, np.zeros((len(hotter), 2), np.int64))
 
 
 def restore_replicas(chain: Chain, state: Arrays) -> TemperedChain:
@@ -161,7 +151,7 @@ def restore_replicas(chain: Chain, state: Arrays) -> TemperedChain:
         }
         hotter.append(_make_replica(chain, inverse_temperature, arrays))
         check_consistent(hotter[-1])
-    return _join_replicas(chain, hotter, state["exchanges"], 1)
+    return _join_replicas(chain, hotter, state["exchanges"])
 
 
 def _make_replica(chain: Chain, inverse_temperature: float, arrays: Mapping[str, NDArray[Any]]) -> Chain:
@@ -172,6 +162,6 @@ def _make_replica(chain: Chain, inverse_temperature: float, arrays: Mapping[str,
     return restore_chain(chain.problem, state, burn_in=ENDLESS, annealing=annealing)
 
 
-def _join_replicas(chain: Chain, hotter: list[Chain], exchanges: Int64Array, threads: int) -> TemperedChain:
+def _join_replicas(chain: Chain, hotter: list[Chain], exchanges: Int64Array) -> TemperedChain:
     first = {f.name: getattr(chain, f.name) for f in fields(Chain)}
-    return TemperedChain(**first, hotter=hotter, exchanges=exchanges, threads=threads)
+    return TemperedChain(**first, hotter=hotter, exchanges=exchanges)

@@ -30,12 +30,12 @@ NEGLIGIBLE_GAP = 44.0
 
 
 @njit
-def make_clusters(words: int, channels: int, slots: int) -> Clusters:
-    """Make that many free slots, for D words and C channels."""
+def make_clusters(words: int, moments: int, slots: int) -> Clusters:
+    """Make that many free slots, for D words and 2 C moments."""
     return Clusters(
         zeros(slots, np.int64),
         zeros((words, slots), np.uint32),
-        zeros((2 * channels, slots), np.float64),
+        zeros((moments, slots), np.float64),
         zeros(slots, np.float64),
     )
 
@@ -65,7 +65,7 @@ def clear_slot(clusters: Clusters, k: int) -> None:
 @njit_inner
 def grow_clusters(clusters: Clusters, slots: int) -> Clusters:
     """Return the same clusters with room for more."""
-    wider = make_clusters(clusters.words.shape[0], clusters.moments.shape[0] // 2, slots)
+    wider = make_clusters(clusters.words.shape[0], clusters.moments.shape[0], slots)
     for k in range(clusters.size.size):
         copy_slot(clusters, k, wider, k)
     return wider
