@@ -270,16 +270,16 @@ MUTANTS = (
     Mutant(
         "a link to a neighbour that hangs on the site itself is taken for one that leads outside (dd-CRP)",
         "research/baselines/crp_kernels.py",
-        "        if inside[j] == part.stamp:\n            n_inside += 1",
-        "        if False:\n            n_inside += 1",
+        "if inside[j] == i:\n                score[t] = f + log_own",
+        "if False:\n                score[t] = f + log_own",
         ("tests/research/baselines/test_crp.py", "-k", "exact_law and ring"),
     ),
     Mutant(
         "a table of its own always opens a region (rdd-CRP)",
         "research/baselines/crp_kernels.py",
-        "if prior.regional and size[k] > 0:\n            score",
-        "if False and size[k] > 0:\n            score",
-        ("tests/research/baselines/test_crp.py", "-k", "exact_law and path"),
+        "if k == fresh or (prior.regional and size[k] > 0):",
+        "if k == fresh:",
+        ("tests/research/baselines/test_crp.py", "-k", "exact_law and ring"),
     ),
 )
 

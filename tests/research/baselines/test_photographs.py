@@ -121,7 +121,7 @@ def test_flat_image_is_one_region(name, size):
 )
 def test_refuses_volumes_and_channels(name, shape, axes):
     with pytest.raises(InputError, match="grey or an RGB image in two dimensions"):
-        METHODS[name][0](np.zeros(shape), axes=axes)
+        METHODS[name][0](np.zeros(shape), METHODS[name][1], axes)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -135,7 +135,7 @@ def test_refuses_invalid_images(name):
 def test_mean_shift_names_missing_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(InputError, match=r'pip install "napari-gsw\[peers\]"'):
-        segment_mean_shift(PHOTO)
+        segment_mean_shift(PHOTO, MeanShift())
 
 
 def test_range_bandwidth_fuses_near_colours():
@@ -213,7 +213,7 @@ def test_quantizing_keeps_distances():
     assert quantize_colours(luv * 0)[1] == MAX_LEVELS
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_merging_equals_slow_code(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 9, 2))
@@ -323,7 +323,7 @@ def random_graph(rng, n):
     return tie + tie.T + np.eye(n)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_cheapest_cut_equals_slow_code(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))

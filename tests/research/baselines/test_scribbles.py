@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from functools import partial
 
 import imageio.v3 as iio
 import numpy as np
@@ -15,6 +16,7 @@ from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.methods import METHODS, choose, list_scribble_methods, segment
 from napari_gsw.research.baselines.graph_cut import (
+    GraphCut,
     compute_boundary_costs,
     compute_energy,
     expand_labels,
@@ -24,18 +26,17 @@ from napari_gsw.research.baselines.scribbles import (
     Forest,
     RandomWalker,
     Watershed,
-    halve_image,
-    read_scribbles,
     segment_forest,
     segment_random_walker,
     segment_watershed,
+    spread_scribbles,
 )
 
 SCRIBBLE_METHODS = {
-    "random-walker": segment_random_walker,
-    "watershed": segment_watershed,
-    "forest": segment_forest,
-    "graph-cut": segment_graph_cut,
+    "random-walker": partial(segment_random_walker, options=RandomWalker()),
+    "watershed": partial(segment_watershed, options=Watershed()),
+    "forest": partial(segment_forest, options=Forest()),
+    "graph-cut": partial(segment_graph_cut, options=GraphCut()),
 }
 
 
@@ -68,7 +69,7 @@ def test_patches_get_the_labels_of_their_scribbles(method):
     assert labels.dtype == np.int32
     assert set(np.unique(labels)) == {2, 3, 7, 40}
     # The widest blurs of the forest are as wide as the patches.
-    assert np.mean(labels == wanted) > (0.9 if method is segment_forest else 0.97)
+    assert np.mean(labels == wanted) > (0.9 if method.func is segment_forest else 0.97)
     assert np.array_equal(labels[painted > 0], painted[painted > 0])
     assert np.array_equal(labels, method(image, painted))
     assert np.array_equal(labels, method(np.moveaxis(image, -1, 0), painted, axes="SYX"))
@@ -135,16 +136,18 @@ def test_thin_scribbles_survive_at_half_size():
     painted = np.zeros((7, 9), int)
     painted[3, :] = 4
     painted[6, 8] = 9
-    strokes = read_scribbles(painted, painted.shape, "a test")
-    few = strokes.halve()
-    assert few.codes.shape == (4, 5) == halve_image(np.zeros((7, 9, 3), np.float32)).shape[:2]
-    assert (few.codes[1] == 0).all()
-    assert few.codes[3, 4] == 1
-    assert strokes.numbers.tolist() == [4, 9]
-    assert np.array_equal(strokes.to_labels(np.ones((7, 9), int))[painted > 0], painted[painted > 0])
+
+    def compute_maps(lab, codes):
+        assert lab.shape == (4, 5, 3)
+        assert (codes[1] == 0).all()
+        assert codes[3, 4] == 1
+        return np.stack((np.zeros(codes.shape), np.ones(codes.shape)))
+
+    labels = spread_scribbles(np.zeros((7, 9, 3)), painted, "auto", "a test", compute_maps)
+    assert np.array_equal(labels, np.where(painted > 0, painted, 9))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_cut_is_the_best_of_all_segmentations(seed):
     """Of two labels exactly; of three no other segmentation of this small grid may be much better."""
     pytest.importorskip("ortools")

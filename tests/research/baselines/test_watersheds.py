@@ -10,6 +10,7 @@ from napari_gsw.core.features import network as networks
 from napari_gsw.methods import choose, segment
 from napari_gsw.research.baselines.watersheds import (
     DistanceWatershed,
+    NetworkWatershed,
     OtsuWatershed,
     segment_distance_watershed,
     segment_network_watershed,
@@ -47,7 +48,7 @@ def test_network_splits_touching_cells():
 def test_names_missing_onnxruntime(monkeypatch):
     monkeypatch.setattr(networks, "has_onnxruntime", lambda: False)
     with pytest.raises(InputError, match=r"napari-gsw\[networks\]"):
-        segment_network_watershed(np.zeros((9, 9)))
+        segment_network_watershed(np.zeros((9, 9)), NetworkWatershed())
 
 
 def test_distance_watershed_finds_cells_between_membranes():

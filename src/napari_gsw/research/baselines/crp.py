@@ -14,17 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaln
 
-from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
-from napari_gsw.core.errors import InputError, check_integer
+from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import CsrGraph, make_csr_graph
 from napari_gsw.core.model.problem import Problem, check_labels
 from napari_gsw.core.pipeline.prepare import prepare
@@ -36,11 +34,9 @@ from napari_gsw.core.sampler.chain import count_clusters
 from napari_gsw.core.sampler.snapshot import Snapshot, export_sums, make_snapshot_from_sums
 from napari_gsw.core.sampler.state import N_TRACED, RunningSums
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.setting import Options, setting
-from napari_gsw.core.threads import run_in_thread
+from napari_gsw.core.settings.setting import POSITIVE, Options, setting
 from napari_gsw.methods import Method
-from napari_gsw.research.baselines import crp_kernels
-from napari_gsw.research.baselines.crp_kernels import CHILD, ELDER, YOUNGER, LinkPrior, LinkState
+from napari_gsw.research.baselines.crp_kernels import LinkPrior, LinkState, advance
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class DdCrp(Options):
     """Settings of the dd-CRP."""
 
     alpha: float = setting(
-        1e-10, "dd-crp", "Weight of a link to the site itself; that to a neighbour is 1.", low=0.0, exclusive_min=True
+        1e-10, "dd-crp", "Weight of a link to the site itself; that to a neighbour is 1.", **POSITIVE
     )
 
 
@@ -56,9 +52,7 @@ class DdCrp(Options):
 class RddCrp(DdCrp):
     """Settings of the rdd-CRP."""
 
-    gamma: float = setting(
-        1e-2, "rdd-crp", "Concentration with which tables are dealt to regions.", low=0.0, exclusive_min=True
-    )
+    gamma: float = setting(1e-2, "rdd-crp", "Concentration with which tables are dealt to regions.", **POSITIVE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,27 +67,24 @@ class LinkModel:
         Weight of a site's link to itself.
     gamma : float, optional
         Concentration of the process that assigns tables to regions (rdd-CRP). None makes each table a region (dd-CRP).
-    decay : (m,) array_like, optional
-        Weight f_ij of a link along each edge, in both directions. None is 1, the window decay of the paper.
+    decay : float or (m,) array_like
+        Weight f_ij of a link along each edge, in both directions; 1 is the window decay of the paper.
     """
 
     problem: Problem
     alpha: float = 1e-10
     gamma: float | None = None
-    decay: ArrayLike | None = None
+    decay: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a number > 0, not {value!r}")
-        m = len(self.problem.edges)
-        if self.weights.shape != (m,) or not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise InputError(f"decay must be a number > 0 for each of {m} edges")
+        for name, value in (("alpha", self.alpha), ("gamma", self.gamma), ("decay", self.decay)):
+            if value is not None and not (np.isfinite(value) & (np.asarray(value) > 0)).all():
+                raise InputError(f"{name} must be > 0, not {value!r}")
 
-    @cached_property
+    @property
     def weights(self) -> Float64Array:
         """(m,) f_ij."""
-        return np.ones(len(self.problem.edges)) if self.decay is None else np.asarray(self.decay, dtype=np.float64)
+        return np.full(len(self.problem.edges), self.decay, np.float64)
 
 
 def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
@@ -128,111 +119,42 @@ def log_joint(model: LinkModel, links: ArrayLike, regions: ArrayLike) -> float:
     return value + sum(block.log_marginal(z) for block in problem.likelihoods)
 
 
-def find_tables(links: NDArray[np.integer]) -> Int64Array:
-    """Find the table (n,) int64 of each site, 0, 1, ..."""
+def find_tables(links: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Find the table (n,) of each site, 0, 1, ..."""
     n = len(links)
     graph = coo_array((np.ones(n, np.int8), (np.arange(n), links)), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+    return np.asarray(connected_components(graph, directed=False)[1])
+
+
+def start_chain(model: LinkModel, seed: int) -> tuple[CsrGraph, LinkPrior, LinkState, np.random.Generator]:
+    """Start a chain from each site linked to itself: what the kernels take beside the evidence."""
+    problem, n = model.problem, model.problem.n
+    graph = make_csr_graph(n, problem.edges, np.log(model.weights))  # log f_ij in place of couplings
+    prior = LinkPrior(math.log(model.alpha), math.log(model.gamma or 1.0), model.gamma is not None)
+    sites = np.arange(n, dtype=np.int32)
+    value = log_joint(model, sites, sites)
+    together, counted = np.zeros(len(problem.edges), np.int64), np.zeros(3, np.int64)
+    sums = RunningSums(np.array([value, value]), sites.copy(), together, counted)
+    clusters = count_clusters(problem, sites, n)  # with some slots more
+    state = LinkState(sites.copy(), sites, clusters, clusters.size.copy(), np.array([n, n, n]), sums)
+    return graph, prior, state, np.random.Generator(np.random.SFC64(seed))
 
 
 def sample(
-    model: LinkModel, sweeps: int = 1000, seed: int = 0, init: ArrayLike | None = None, every: int = 1, *,
-    burn_in: int = 0,
-) -> Iterator[Snapshot]:  # fmt: skip
+    model: LinkModel, sweeps: int = 1000, seed: int = 0, every: int = 1, *, burn_in: int = 0
+) -> Iterator[Snapshot]:
     """Run the sampler and yield a snapshot after each `every` sweeps, and after the last.
 
     A sweep resamples the link of each site once, together with the region of the part that hangs on it. The log
-    posterior of a snapshot is :func:`log_joint`.
-
-    Parameters
-    ----------
-    model : LinkModel
-        The posterior.
-    sweeps, seed, every : int
-        Length of the run, random seed, and sweeps between snapshots.
-    init : (n,) array_like of int, optional
-        Regions to start from. None starts with each site linked to itself.
-    burn_in : int
-        Sweeps that the running sums leave out.
+    posterior of a snapshot is :func:`log_joint`. The running sums leave out the first `burn_in` sweeps.
     """
-    sweeps, seed, burn_in = (
-        check_integer(name, number) for name, number in (("sweeps", sweeps), ("seed", seed), ("burn_in", burn_in))
-    )
-    chain = start_chain(model, seed, init)
-    return _iterate(chain, sweeps, check_integer("every", every, 1), burn_in)
-
-
-@dataclass
-class LinkChain:
-    """A running chain: the state is changed in place."""
-
-    evidence: Any
-    graph: CsrGraph
-    prior: LinkPrior
-    state: LinkState
-    rng: np.random.Generator
-
-    def snapshot(self, trace: Float64Array) -> Snapshot:
-        """Copy the state into a snapshot."""
-        state = self.state
+    graph, prior, state, rng = start_chain(model, seed)
+    for done in range(0, max(sweeps, 1), every):
+        trace = np.empty((min(every, sweeps - done), N_TRACED))
+        advance(model.problem.evidence, graph, prior, state, rng, burn_in, trace)
         arrays = {"links": state.link, "labels": state.labels, "seeds": np.full(len(state.link), -1, np.int32)}
-        arrays = {name: np.array(value) for name, value in (arrays | export_sums(state.sums)).items()}
-        return make_snapshot_from_sums(state.sums, state.labels, trace, (), arrays)
-
-
-def _iterate(chain: LinkChain, sweeps: int, every: int, burn_in: int) -> Iterator[Snapshot]:
-    if sweeps == 0:
-        yield chain.snapshot(np.empty((0, N_TRACED)))
-    while sweeps > 0:
-        trace = np.empty((min(every, sweeps), N_TRACED))
-        chain.state = run_in_thread(  # a signal in the main thread would interrupt the kernel between two changes
-            np.zeros(1, bool), crp_kernels.advance,
-            chain.evidence, chain.graph, chain.prior, chain.state, chain.rng, burn_in, trace,
-        )  # fmt: skip
-        sweeps -= len(trace)
-        yield chain.snapshot(trace)
-
-
-def start_chain(model: LinkModel, seed: int, init: ArrayLike | None = None) -> LinkChain:
-    """Start a chain from regions, or from each site linked to itself."""
-    problem, n = model.problem, model.problem.n
-    links = regions = np.arange(n, dtype=np.int32)
-    if init is not None:
-        regions = np.unique(check_labels(init, n, "init"), return_inverse=True)[1].astype(np.int32)
-        links = _link_within(problem, regions)
-        if model.gamma is None:
-            regions = find_tables(links).astype(np.int32)
-    links, regions = links.copy(), regions.copy()
-    value = log_joint(model, links, regions)
-    together = np.zeros(len(problem.edges), np.int64)
-    sums = RunningSums(np.array([value, value]), regions.copy(), together, np.zeros(3, np.int64))
-    used = int(regions.max()) + 1
-    clusters = count_clusters(problem, regions, used)
-    first = np.unique(find_tables(links), return_index=True)[1]
-    tables = np.bincount(regions[first], minlength=len(clusters.size)).astype(np.int64)
-    family = np.zeros((5, n), np.int32)
-    family[[CHILD, YOUNGER, ELDER]] = -1
-    for i, target in enumerate(links.tolist()):
-        crp_kernels.attach_child(links, family[CHILD], family[YOUNGER], family[ELDER], i, target)
-    counts = np.array([used, int((clusters.size > 0).sum()), len(first), 0])
-    # The kernels read log f_ij where a Potts model has its couplings.
-    graph = make_csr_graph(n, problem.edges, np.log(model.weights))
-    gamma = 1.0 if model.gamma is None else model.gamma
-    prior = LinkPrior(math.log(model.alpha), math.log(gamma), model.gamma is not None)
-    state = LinkState(links, family, regions, clusters, tables, counts, sums)
-    return LinkChain(problem.evidence, graph, prior, state, np.random.Generator(np.random.SFC64(seed)))
-
-
-def _link_within(problem: Problem, regions: Int32Array) -> Int32Array:
-    """Link along a tree of edges in each connected part of each region; the root of a tree points at itself."""
-    n, (a, b) = problem.n, problem.edges.T
-    same = regions[a] == regions[b]
-    graph = coo_array((np.ones(same.sum(), np.int8), (a[same], b[same])), shape=(n, n)).tocsr()
-    links = np.arange(n, dtype=np.int32)
-    for root in np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]:
-        order, parent = breadth_first_order(graph, root, directed=False)
-        links[order[1:]] = parent[order[1:]]
-    return links
+        copies = {name: np.array(value) for name, value in (arrays | export_sums(state.sums)).items()}
+        yield make_snapshot_from_sums(state.sums, state.labels, trace, (), copies)
 
 
 def segment(
@@ -265,8 +187,8 @@ def run(problem: Problem, options: DdCrp, seed: int = 0, report: Report | None =
     settings = problem.settings or Settings()
     model = LinkModel(problem, options.alpha, options.gamma if isinstance(options, RddCrp) else None)
     every, burn_in = max(1, settings.sweeps // 100), int(settings.burn_in * settings.sweeps)
-    traces = [np.empty((0, N_TRACED))]
-    for snapshot in sample(model, settings.sweeps, seed, every=every, burn_in=burn_in):
+    traces = []
+    for snapshot in sample(model, settings.sweeps, seed, every, burn_in=burn_in):
         traces.append(snapshot.trace)
         if report and report(Stage("sampling", snapshot.sweep, settings.sweeps), snapshot):
             break

@@ -1,22 +1,17 @@
 """Kernels of the distance-dependent Chinese restaurant processes.
 
-Each site links to a neighbour or to itself. Sites connected by links, in either direction, sit at one table. In the
-region-level process (rdd-CRP) a Chinese restaurant process assigns tables to regions; in the plain one (dd-CRP) each
-table is a region. Regions are stored and scored like the clusters of
-:mod:`napari_gsw.core.sampler.moves.sweep_kernels`.
+Each site links to a neighbour or to itself, and sites connected by links, in either direction, sit at one table. In the
+rdd-CRP a Chinese restaurant process assigns tables to regions; in the dd-CRP each table is a region. Regions are stored
+and scored like the clusters of :mod:`napari_gsw.core.sampler.moves.sweep_kernels`.
 
-Strategy
---------
-A table has exactly one cycle of links. If the link of site i is cut, the sites with links that lead to i form a part A:
-a walk against the links, over lists of children. If the link pointed outside A, the cut leaves two tables, otherwise
-one. The link of i and the region of A are then drawn jointly from their conditional, so no move is rejected:
+If the link of site i is cut, the sites with links that lead to i form a part A. If the link pointed outside A, the cut
+leaves two tables, otherwise one. The link of i and the region of A are then drawn jointly from their conditional, so no
+move is rejected; R is a region without A, and T the number of tables without A:
 
     to a neighbour j outside     f_ij p(y_A u R) / p(y_R), with R the region of j, whose table A joins
-    to a neighbour inside, or i  f_ij (alpha for i itself); A is a table of its own and goes to region R with weight
-                                 tables(R) / (gamma + T) p(y_A u R) / p(y_R), or to a new one with gamma / (gamma + T)
-                                 p(y_A); in the dd-CRP always to a new one
-
-T is the number of tables without A.
+    to a neighbour inside, or i  f_ij (alpha for i itself) times the sum over the regions that a table of its own may
+                                 get: R with weight tables(R) / (gamma + T) p(y_A u R) / p(y_R), or a new one with
+                                 gamma / (gamma + T) p(y_A); in the dd-CRP p(y_A), always a new one
 """
 
 from __future__ import annotations
@@ -28,23 +23,21 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.graph.region_graph import CsrGraph
-from napari_gsw.core.jit import as_int64, njit, njit_inline, njit_inner, zeros
-from napari_gsw.core.likelihood.tables import FACTOR, LikelihoodTables
+from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, zeros
+from napari_gsw.core.likelihood.tables import LikelihoodTables
 from napari_gsw.core.sampler.chain_kernels import compact_slots, record_sweep
 from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, make_group
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     draw_candidate,
+    fill_weights,
     gather_words,
-    grow_clusters,
     log_count_gain,
     log_gaussian_marginal,
 )
-from napari_gsw.core.sampler.state import NOW, USED, Clusters, RunningSums
+from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Clusters, RunningSums
 
-# Entries of LinkState.used beside USED, the first slot that was never used.
-REGIONS, TABLES, STAMP = 1, 2, 3
-# Rows of LinkState.family.
-CHILD, YOUNGER, ELDER, INSIDE, WALKED = 0, 1, 2, 3, 4
+# Entry of LinkState.used beside USED and CLUSTERS.
+TABLES = 2
 
 
 class LinkPrior(NamedTuple):
@@ -59,347 +52,174 @@ class LinkState(NamedTuple):
     """State of a chain of links."""
 
     link: Int32Array  # (n,) the site that each site points at
-    family: Int32Array  # (5, n) lists of children (CHILD, YOUNGER, ELDER), stamps (INSIDE), sites of a walk (WALKED)
     labels: Int32Array  # (n,) slot of each site's region
-    clusters: Clusters
+    clusters: Clusters  # at least n + 1 slots
     tables: Int64Array  # (slots,) tables of each region
-    used: Int64Array  # (4,) USED, REGIONS, TABLES, STAMP
+    used: Int64Array  # (3,) USED: the first slot that was never used; CLUSTERS: regions; TABLES
     sums: RunningSums
 
 
-class LinkScratch(NamedTuple):
-    """Scratch arrays of the regions and links that a part may get."""
-
-    region: Int64Array  # (slots,) regions that it may join
-    noted: Int64Array  # (slots,) the stamp of the last site that they were noted for
-    fit: Float64Array  # (slots,) log p(y_A u R) - log p(y_R) of each
-    score: Float64Array  # (degree + slots + 1,) of each neighbour, then of each region
-    weight: Float64Array  # (degree + slots + 1,)
-    within: Float64Array  # (degree + 1,) of the links that stay inside
-
-
-class CutPart(NamedTuple):
-    """The sites whose links lead to a site whose own link was cut."""
-
-    site: int
-    old_link: int
-    old: int  # slot of its region
-    members: int
-    is_table: bool  # the link pointed inside: nothing else of the table is left
-    length: int  # number of different words
-    stamp: int
-    fresh: int  # the first free slot
-
-
-@njit
-def attach_child(
-    link: Int32Array, child: Int32Array, younger: Int32Array, elder: Int32Array, i: int, target: int
-) -> None:
-    """Point the link of site i at `target` and add i to the children of the target."""
-    link[i] = target
-    first = child[target]
-    younger[i] = first
-    elder[i] = -1
-    if first >= 0:
-        elder[first] = i
-    child[target] = i
-
-
-@njit_inner
-def cut_link(link: Int32Array, child: Int32Array, younger: Int32Array, elder: Int32Array, i: int) -> None:
-    """Remove site i from the children of its link's target."""
-    if elder[i] >= 0:
-        younger[elder[i]] = younger[i]
-    else:
-        child[link[i]] = younger[i]
-    if younger[i] >= 0:
-        elder[younger[i]] = elder[i]
-
-
-@njit_inner
-def walk(child: Int32Array, younger: Int32Array, i: int, inside: Int32Array, stamp: int, walked: Int32Array) -> int:
-    """Write i and all sites whose links lead to it into `walked`, stamp them, and return their number."""
-    walked[0] = i
-    inside[i] = stamp
-    count = as_int64(1)
+@njit_inline
+def collect_part(graph: CsrGraph, link: Int32Array, i: int, inside: Int64Array, part: Int32Array) -> int:
+    """Write i and all sites whose links lead to it into `part`, set ``inside`` to i there, and return their number."""
+    part[0] = i
+    inside[i] = i
+    members = as_int64(1)
     at = as_int64(0)
-    while at < count:
-        j = as_int64(child[walked[at]])
-        while j >= 0:
-            if inside[j] != stamp:
-                inside[j] = stamp
-                walked[count] = j
-                count += 1
-            j = as_int64(younger[j])
+    while at < members:
+        target = part[at]
+        for t in range(graph.start[target], graph.start[target + 1]):
+            j = as_int64(graph.neighbour[t])
+            if link[j] == target and inside[j] != i:
+                inside[j] = i
+                part[members] = j
+                members += 1
         at += 1
-    return count
+    return members
 
 
 @njit_inline
-def detach_part(evidence: LikelihoodTables, state: LinkState, group: GroupCounts, i: int) -> CutPart:
-    """Cut the link of site i and remove the part that hangs on it from its region."""
-    family, labels, clusters, used = state.family, state.labels, state.clusters, state.used
-    child, younger, elder, inside, walked = (
-        family[CHILD], family[YOUNGER], family[ELDER], family[INSIDE], family[WALKED],
-    )  # fmt: skip
-    size, words, moments = clusters.size, clusters.words, clusters.moments
-    old_link = as_int64(state.link[i])
-    cut_link(state.link, child, younger, elder, i)
-    used[STAMP] += 1
-    stamp = used[STAMP]
-    members = walk(child, younger, i, inside, stamp, walked)
-    old = as_int64(labels[i])
-    is_table = inside[old_link] == stamp
-    if is_table:
-        state.tables[old] -= 1
-        used[TABLES] -= 1
+def gather_part(evidence: LikelihoodTables, part: Int32Array, members: int, group: GroupCounts) -> int:
+    """Sum the words and moments of the part, and return the number of its different words."""
     length = as_int64(0)
+    for c in range(group.moments.size):
+        group.moments[c] = 0.0
     for t in range(members):
-        j = as_int64(walked[t])
-        length = gather_words(evidence, j, group.word, group.sums, length)
+        length = gather_words(evidence, as_int64(part[t]), group.word, group.sums, length)
         for c in range(group.moments.size):
-            group.moments[c] += evidence.moments[j, c]
-    size[old] -= members
+            group.moments[c] += evidence.moments[part[t], c]
+    return length
+
+
+@njit_inline
+def shift_part(
+    evidence: LikelihoodTables, state: LinkState, k: int, members: int, group: GroupCounts, length: int, sign: int
+) -> None:
+    """Add the part to slot k, or remove it with sign -1."""
+    clusters, used = state.clusters, state.used
+    words, moments = clusters.words, clusters.moments
+    used[CLUSTERS] += as_int64(clusters.size[k] == 0)
+    clusters.size[k] += sign * members
+    used[CLUSTERS] -= as_int64(clusters.size[k] == 0)
+    used[USED] = max(used[USED], k + 1)
     for t in range(length):
-        words[group.word[t], old] -= group.sums[group.word[t]]
-    if group.moments.size > 0:
-        for c in range(group.moments.size):
-            moments[c, old] = moments[c, old] - group.moments[c] if size[old] > 0 else 0.0
-        pixels = as_int64(words[evidence.pixels, old])
-        clusters.gauss[old] = log_gaussian_marginal(evidence.gauss, moments, old, pixels, group.nothing)
-    if size[old] == 0:
-        used[REGIONS] -= 1
-    fresh = as_int64(0)
-    while size[fresh] > 0:
-        fresh += 1
-    return CutPart(i, old_link, old, members, is_table, length, stamp, fresh)
-
-
-@njit_inline
-def score_regions(
-    evidence: LikelihoodTables,
-    graph: CsrGraph,
-    state: LinkState,
-    part: CutPart,
-    group: GroupCounts,
-    scratch: LinkScratch,
-    regional: bool,
-) -> None:
-    """Write log p(y_A u R) - log p(y_R) of each region that the part may join into ``scratch.fit``."""
-    start, neighbour = graph.start, graph.neighbour
-    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
-    clusters, labels, inside = state.clusters, state.labels, state.family[INSIDE]
-    size, words, fit, region, noted = clusters.size, clusters.words, scratch.fit, scratch.region, scratch.noted
-    count = as_int64(0)
-    if regional:
-        for k in range(state.used[USED] + 1):
-            if size[k] > 0 or k == part.fresh:
-                region[count] = k
-                count += 1
-    else:
-        region[0] = part.fresh
-        count = as_int64(1)
-        for t in range(start[part.site], start[part.site + 1]):
-            k = as_int64(labels[neighbour[t]])
-            if inside[neighbour[t]] != part.stamp and noted[k] != part.stamp:
-                noted[k] = part.stamp
-                region[count] = k
-                count += 1
-    for c in range(count):
-        fit[region[c]] = 0.0
-    for t in range(part.length):
         d = group.word[t]
-        extra = group.sums[d]
-        if tail[d, FACTOR] == 0.0:  # inlined for speed
-            for c in range(count):
-                at = table_start[d] + words[d, region[c]]
-                fit[region[c]] += table[at + extra] - table[at]
-        else:
-            for c in range(count):
-                fit[region[c]] += log_count_gain(evidence, d, as_int64(words[d, region[c]]), as_int64(extra))
-    if group.moments.size > 0:
-        for c in range(count):
-            k = region[c]
-            total = as_int64(words[evidence.pixels, k] + group.sums[evidence.pixels])
-            fit[k] += (
-                log_gaussian_marginal(evidence.gauss, clusters.moments, k, total, group.moments) - clusters.gauss[k]
-            )
-
-
-@njit_inline
-def score_links(
-    graph: CsrGraph, prior: LinkPrior, state: LinkState, part: CutPart, scratch: LinkScratch
-) -> tuple[int, int, float, float]:
-    """Score every link to the outside, and every region for a table of its own.
-
-    Returns the number of neighbours, the number of those inside, the log weight of all links that stay inside, and the
-    score of the former link and region.
-    """
-    start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
-    labels, inside, size, used = state.labels, state.family[INSIDE], state.clusters.size, state.used
-    fit, score, within, i = scratch.fit, scratch.score, scratch.within, part.site
-    neighbours = as_int64(0)
-    n_inside = as_int64(0)
-    top = prior.log_alpha
-    within[0] = prior.log_alpha
-    old_score = 0.0
-    for t in range(start[i], start[i + 1]):
-        j = as_int64(neighbour[t])
-        f = log_f[edge[t]]
-        if inside[j] == part.stamp:
-            n_inside += 1
-            within[n_inside] = f
-            top = max(top, f)
-            score[neighbours] = -math.inf
-        else:
-            score[neighbours] = f + fit[labels[j]]
-            if j == part.old_link:
-                old_score = score[neighbours]
-        neighbours += 1
-    mass = 0.0
-    for t in range(n_inside + 1):
-        mass += math.exp(within[t] - top)
-    log_within = top + math.log(mass)
-    log_all = math.log(math.exp(prior.log_gamma) + used[TABLES])
-    for k in range(used[USED] + 1):
-        if prior.regional and size[k] > 0:
-            score[neighbours + k] = log_within + math.log(as_int64(state.tables[k])) - log_all + fit[k]
-        elif k == part.fresh:
-            score[neighbours + k] = log_within + fit[k] + (prior.log_gamma - log_all if prior.regional else 0.0)
-        else:
-            score[neighbours + k] = -math.inf
-    if part.is_table:
-        # The former region is the free slot if nothing is left of it.
-        back = part.old if size[part.old] > 0 else part.fresh
-        old_score = score[neighbours + back] - log_within + (prior.log_alpha if part.old_link == i else 0.0)
-        if part.old_link != i:
-            for t in range(start[i], start[i + 1]):
-                if neighbour[t] == part.old_link:
-                    old_score += log_f[edge[t]]
-    return neighbours, n_inside, log_within, old_score
-
-
-@njit_inline
-def attach_part(
-    evidence: LikelihoodTables, state: LinkState, part: CutPart, group: GroupCounts, target: int, new: int
-) -> None:
-    """Point the link of the part at `target` and insert the part into slot `new`."""
-    family, clusters, used = state.family, state.clusters, state.used
-    size, words, moments = clusters.size, clusters.words, clusters.moments
-    if size[new] == 0:
-        used[REGIONS] += 1
-    if new == used[USED]:
-        used[USED] += 1
-    attach_child(state.link, family[CHILD], family[YOUNGER], family[ELDER], part.site, target)
-    size[new] += part.members
-    for t in range(part.length):
-        words[group.word[t], new] += group.sums[group.word[t]]
-        group.sums[group.word[t]] = 0
+        words[d, k] = as_int64(words[d, k]) + sign * as_int64(group.sums[d])
     if group.moments.size > 0:
         for c in range(group.moments.size):
-            moments[c, new] += group.moments[c]
-            group.moments[c] = 0.0
-        pixels = as_int64(words[evidence.pixels, new])
-        clusters.gauss[new] = log_gaussian_marginal(evidence.gauss, moments, new, pixels, group.nothing)
-    if new != part.old:
-        for t in range(part.members):
-            state.labels[family[WALKED][t]] = new
+            moments[c, k] = moments[c, k] + sign * group.moments[c] if clusters.size[k] > 0 else 0.0
+        pixels = as_int64(words[evidence.pixels, k])
+        clusters.gauss[k] = log_gaussian_marginal(evidence.gauss, moments, k, pixels, group.nothing)
+
+
+@njit_inline
+def log_gain(evidence: LikelihoodTables, clusters: Clusters, group: GroupCounts, length: int, k: int) -> float:
+    """Return log p(y_A u R) - log p(y_R) of the region in slot k."""
+    words, gain = clusters.words, 0.0
+    for t in range(length):
+        d = group.word[t]
+        gain += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(group.sums[d]))
+    if group.moments.size > 0:
+        pixels = as_int64(words[evidence.pixels, k]) + as_int64(group.sums[evidence.pixels])
+        gain += log_gaussian_marginal(evidence.gauss, clusters.moments, k, pixels, group.moments) - clusters.gauss[k]
+    return gain
 
 
 @njit_inner
 def relink(
-    evidence: LikelihoodTables,
-    graph: CsrGraph,
-    prior: LinkPrior,
-    state: LinkState,
-    rng: np.random.Generator,
-    first: int,
-) -> int:
-    """Resample the links of sites `first` to n - 1 in order, each with the region of its part.
-
-    ``graph.beta`` holds log f_ij. Returns the site at which the slots ran out, or n.
-    """
-    start, neighbour = graph.start, graph.neighbour
-    labels, used, value, inside = state.labels, state.used, state.sums.value, state.family[INSIDE]
-    n, capacity = labels.size, state.clusters.size.size
+    evidence: LikelihoodTables, graph: CsrGraph, prior: LinkPrior, state: LinkState, rng: np.random.Generator
+) -> None:
+    """Resample the links of all sites in order, each with the region of its part; ``graph.beta`` holds log f_ij."""
+    start, neighbour, edge, log_f = graph.start, graph.neighbour, graph.edge, graph.beta
+    link, labels, clusters, tables, used, value = (
+        state.link, state.labels, state.clusters, state.tables, state.used, state.sums.value,
+    )  # fmt: skip
+    size, n, slots = clusters.size, labels.size, clusters.size.size
     group = make_group(evidence)
-    max_degree = as_int64(0)
+    part, inside = zeros(n, np.int32), full(n, -1, np.int64)
+    fit, own, weight = zeros(slots, np.float64), zeros(slots, np.float64), zeros(slots, np.float64)
+    fitted = full(slots, -1, np.int64)  # the site for which `fit` of a slot was computed
+    score = zeros(n, np.float64)  # of the neighbours, then of the site itself
     for i in range(n):
-        max_degree = max(max_degree, start[i + 1] - start[i])
-    n_scores = max_degree + capacity + 1
-    scratch = LinkScratch(
-        zeros(capacity, np.int64),
-        zeros(capacity, np.int64),
-        zeros(capacity, np.float64),
-        zeros(n_scores, np.float64),
-        zeros(n_scores, np.float64),
-        zeros(max_degree + 1, np.float64),
-    )
-    score, weight, within = scratch.score, scratch.weight, scratch.within
-    for i in range(first, n):
-        if used[USED] == capacity:
-            return i
-        slots = used[USED] + 1
-        part = detach_part(evidence, state, group, i)
-        score_regions(evidence, graph, state, part, group, scratch, prior.regional)
-        neighbours, n_inside, log_within, old_score = score_links(graph, prior, state, part, scratch)
-        chosen = draw_candidate(score, weight, neighbours + slots, rng.random())
-        if chosen < neighbours:
-            target = as_int64(neighbour[start[i] + chosen])
-            new = as_int64(labels[target])
-            value[NOW] += score[chosen] - old_score
-        else:
-            new = chosen - neighbours
-            pick = draw_candidate(within, weight, n_inside + 1, rng.random())
-            target = as_int64(i)
-            if pick > 0:
-                n_inside = as_int64(0)
-                for t in range(start[i], start[i + 1]):
-                    if inside[neighbour[t]] == part.stamp:
-                        n_inside += 1
-                        if n_inside == pick:
-                            target = as_int64(neighbour[t])
-            value[NOW] += score[chosen] - log_within + within[pick] - old_score
-            state.tables[new] += 1
+        members = collect_part(graph, link, i, inside, part)
+        length = gather_part(evidence, part, members, group)
+        old, old_link = as_int64(labels[i]), as_int64(link[i])
+        was_table = as_int64(inside[old_link] == i)
+        shift_part(evidence, state, old, members, group, length, -1)
+        tables[old] -= was_table
+        used[TABLES] -= was_table
+        fresh = as_int64(0)
+        while size[fresh] > 0:
+            fresh += 1
+
+        # own: log weights of the regions that a table of its own may get
+        choices = used[USED] + 1
+        log_all = math.log(math.exp(prior.log_gamma) + used[TABLES]) if prior.regional else 0.0
+        top = -math.inf
+        for k in range(choices):
+            own[k] = -math.inf
+            if k == fresh or (prior.regional and size[k] > 0):
+                fitted[k] = i
+                fit[k] = log_gain(evidence, clusters, group, length, k)
+                log_share = math.log(as_int64(tables[k])) if k != fresh else prior.log_gamma
+                own[k] = fit[k] + (log_share - log_all if prior.regional else 0.0)
+                top = max(top, own[k])
+        log_own = top + math.log(fill_weights(own, weight, choices, top))
+
+        degree = start[i + 1] - start[i]
+        score[degree] = prior.log_alpha + log_own
+        old_f = prior.log_alpha
+        for t in range(degree):
+            j = as_int64(neighbour[start[i] + t])
+            f = log_f[edge[start[i] + t]]
+            if j == old_link:
+                old_f = f
+            if inside[j] == i:
+                score[t] = f + log_own
+            else:
+                k = as_int64(labels[j])
+                if fitted[k] != i:
+                    fitted[k] = i
+                    fit[k] = log_gain(evidence, clusters, group, length, k)
+                score[t] = f + fit[k]
+        chosen = draw_candidate(score, weight, degree + 1, rng.random())
+
+        # The former region is the free slot if nothing is left of it.
+        value[NOW] -= old_f + (own[old if size[old] > 0 else fresh] if was_table else fit[old])
+        link[i] = neighbour[start[i] + chosen] if chosen < degree else i
+        if inside[link[i]] == i:
+            new = draw_candidate(own, weight, choices, rng.random())
+            value[NOW] += score[chosen] - log_own + own[new]
+            tables[new] += 1
             used[TABLES] += 1
-        attach_part(evidence, state, part, group, target, new)
-    return n
+        else:
+            new = as_int64(labels[link[i]])
+            value[NOW] += score[chosen]
+        shift_part(evidence, state, new, members, group, length, 1)
+        for t in range(length):
+            group.sums[group.word[t]] = 0
+        for t in range(members):
+            labels[part[t]] = new
 
 
 @njit
 def advance(
-    evidence: LikelihoodTables,
-    graph: CsrGraph,
-    prior: LinkPrior,
-    state: LinkState,
-    rng: np.random.Generator,
-    burn_in: int,
-    trace: Float64Array,
-) -> LinkState:
-    """Run ``len(trace)`` sweeps in place and return the state, which has new arrays if slots ran out.
+    evidence: LikelihoodTables, graph: CsrGraph, prior: LinkPrior, state: LinkState, rng: np.random.Generator,
+    burn_in: int, trace: Float64Array,
+) -> None:  # fmt: skip
+    """Run ``len(trace)`` sweeps in place.
 
     ``trace[t]`` (3,) becomes log posterior, number of regions and the entropy of their sizes after sweep t.
     """
-    used, n = state.used, state.labels.size
+    used, tables = state.used, state.tables
     for t in range(trace.shape[0]):
-        if used[USED] > 2 * used[REGIONS] + 4:
-            tables, moved = state.tables, compact_slots(state.labels, state.clusters, used)
+        if used[USED] > 2 * used[CLUSTERS] + 4:
+            moved = compact_slots(state.labels, state.clusters, used)
             for k in range(moved.size):
                 if moved[k] >= 0:
                     tables[moved[k]] = tables[k]
-            for k in range(used[USED], tables.size):
-                tables[k] = 0
-        i = as_int64(0)
-        while i < n:
-            i = relink(evidence, graph, prior, state, rng, i)
-            if i < n:
-                clusters = grow_clusters(state.clusters, 2 * state.clusters.size.size)
-                tables = zeros(clusters.size.size, np.int64)
-                tables[: state.tables.size] = state.tables
-                state = LinkState(
-                    state.link, state.family, state.labels, clusters, tables, state.used, state.sums
-                )  # fmt: skip
+            tables[used[USED] :] = 0
+        relink(evidence, graph, prior, state, rng)
         record_sweep(
             state.sums, graph.left, graph.right, state.labels, state.clusters.size, used, burn_in, trace[t]
         )  # fmt: skip
-    return state

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import ndimage
-from skimage.color import rgb2lab
 
 from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.settings.setting import Options, setting
 from napari_gsw.methods import Method
 from napari_gsw.research.baselines import import_package
-from napari_gsw.research.baselines.photographs import to_rgb
-from napari_gsw.research.baselines.scribbles import Scribbles, halve_image, one_hot, read_scribbles, sample_pixels
+from napari_gsw.research.baselines.scribbles import one_hot, sample_pixels, spread_scribbles
 
 # The four neighbours after a pixel (rows, columns), and the length of the boundary between the two.
 NEIGHBOURS = (((0, 1), 1.0), ((1, 0), 1.0), ((1, 1), 0.5**0.5), ((1, -1), 0.5**0.5))
@@ -54,41 +52,38 @@ class GraphCut(Options):
 
 
 def segment_graph_cut(
-    image: ArrayLike, seeds: ArrayLike, options: GraphCut | None = None, axes: str = "auto", seed: int = 0
+    image: ArrayLike, seeds: ArrayLike, options: GraphCut, axes: str = "auto", seed: int = 0
 ) -> Int32Array:
     """Label each pixel of a 2D image, at half its size, by graph cuts between the scribbles."""
-    options = options or GraphCut()
-    colours = to_rgb(image, axes, "the graph cut")
-    scribbles = read_scribbles(seeds, colours.shape[:2], "the graph cut")
-    small = scribbles.halve()
-    if len(small.numbers) == 1:
-        return scribbles.to_labels(np.zeros(scribbles.codes.shape, np.int32))
-    lab = rgb2lab(halve_image(colours))
-    codes = expand_labels(compute_label_costs(lab, small, options, seed), compute_boundary_costs(lab, options.boundary))
-    return scribbles.most_probable(one_hot(codes, len(small.numbers)))
+
+    def compute_maps(lab: Float32Array, codes: Int32Array) -> Float32Array:
+        cost = compute_label_costs(lab, codes, options, seed)
+        return one_hot(expand_labels(cost, compute_boundary_costs(lab, options.boundary)))
+
+    return spread_scribbles(image, seeds, axes, "the graph cut", compute_maps)
 
 
-def compute_label_costs(lab: Float32Array, scribbles: Scribbles, options: GraphCut, seed: int) -> Float64Array:
+def compute_label_costs(lab: Float32Array, codes: Int32Array, options: GraphCut, seed: int) -> Float64Array:
     """Compute (k, Y, X) costs of labels: minus the log density of the mixture of each, and what was painted."""
     mixture = import_package("sklearn.mixture", "the graph cut", "scikit-learn", "interactive")
     pixels = lab.reshape(-1, 3)
-    near = NEAR * float(np.hypot(*lab.shape[:2]))
+    near = NEAR * float(np.hypot(*codes.shape))
     rng = np.random.default_rng(seed)
-    cost = np.full((len(scribbles.numbers), *scribbles.codes.shape), FORBIDDEN)
-    for code in np.unique(scribbles.codes[scribbles.codes >= 0]):
-        samples = pixels[sample_pixels(scribbles.codes, code, rng)]
+    cost = np.empty((codes.max() + 1, *codes.shape))
+    for code in range(len(cost)):
+        samples = pixels[sample_pixels(codes, code, rng)]
         count = max(1, min(options.components, len(samples) // PIXELS_PER_COMPONENT))
         samples = samples if len(samples) > 1 else np.repeat(samples, 2, axis=0)
         with warnings.catch_warnings():  # that the fit has not converged, which changes little
             warnings.simplefilter("ignore")
             model = mixture.GaussianMixture(count, reg_covar=MIN_VARIANCE, random_state=seed).fit(samples)
-        density = np.logaddexp(model.score_samples(pixels), LOG_UNSEEN).reshape(scribbles.codes.shape)
-        distance = ndimage.distance_transform_edt(scribbles.codes != code)
+        density = np.logaddexp(model.score_samples(pixels), LOG_UNSEEN).reshape(codes.shape)
+        distance = ndimage.distance_transform_edt(codes != code)
         cost[code] = options.distance * np.log1p(distance / near) - density
     cost -= cost.min(axis=0)
-    painted = scribbles.codes >= 0
+    painted = codes >= 0
     cost[:, painted] = FORBIDDEN
-    cost[scribbles.codes[painted], painted] = 0
+    cost[codes[painted], painted] = 0
     return cost
 
 
@@ -106,13 +101,14 @@ def compute_boundary_costs(lab: Float32Array, price: float) -> list[Float64Array
 
 def expand_labels(cost: Float64Array, boundary_costs: list[Float64Array]) -> Int64Array:
     """Assign labels (Y, X) so that no expansion of one label gains anything; `cost` is (k, Y, X)."""
+    if len(cost) == 2:
+        return _expand(np.zeros(cost.shape[1:], np.int64), 1, cost, boundary_costs)
     codes: Int64Array = np.argmin(cost, axis=0)
     energy = compute_energy(codes, cost, boundary_costs)
-    two = len(cost) == 2
-    for _ in range(1 if two else MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = energy
-        for alpha in range(int(two), len(cost)):
-            trial = _expand(np.zeros_like(codes) if two else codes, alpha, cost, boundary_costs)
+        for alpha in range(len(cost)):
+            trial = _expand(codes, alpha, cost, boundary_costs)
             if (value := compute_energy(trial, cost, boundary_costs)) < energy:
                 codes, energy = trial, value
         if energy >= before - 1e-6 * abs(before):

@@ -1,12 +1,11 @@
 """Normalized cuts after Shi and Malik (2000) on the region adjacency graph.
 
-Superpixels and colours are those of the package. Neighbours are tied by exp(-(d / colour)^2), with d the distance of
-their mean colours, as in scikit-image. scikit-image's cuts are not used: they need a hundred eigenvectors each and fail
-on images of few flat colours.
+Neighbours are tied by exp(-(d / colour)^2), with d the distance of their mean colours, as in scikit-image, whose cuts
+need a hundred eigenvectors each and fail on images of few flat colours.
 
-A graph is cut in two where that costs least in proportion to the ties on either side. The cut is sought between the
-small and the large values of an eigenvector. Each node is also tied to itself with weight 1, the largest tie of two
-nodes; otherwise it would cost as much to cut off a single node with weak ties as one with strong ties.
+A graph is cut in two where that costs least in proportion to the ties on either side, between the small and the large
+values of an eigenvector. Each node is also tied to itself with weight 1, the largest tie of two nodes; otherwise it
+would cost as much to cut off a single node with weak ties as one with strong ties.
 """
 
 from __future__ import annotations
@@ -54,11 +53,8 @@ class NormalizedCut(Options):
     )
 
 
-def segment_normalized_cut(
-    image: ArrayLike, options: NormalizedCut | None = None, axes: str = "auto", seed: int = 0
-) -> Int32Array:
+def segment_normalized_cut(image: ArrayLike, options: NormalizedCut, axes: str = "auto", seed: int = 0) -> Int32Array:
     """Segment an image of any kind in 2D or 3D into regions 1..k, which need not be connected."""
-    options = options or NormalizedCut()
     normalized = normalize_image(image, axes)
     sites = make_superpixels(normalized, Settings(site_size=options.site_size))
     graph = build_region_graph(normalized, sites)
@@ -72,23 +68,8 @@ def partition_graph(
 ) -> Int64Array:
     """Cut a graph in two, and the parts again, while the cheapest cut found costs less than the threshold.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    edges : (m, 2) array of int
-        Each pair once.
-    tie : (m,) array
-        Weights in 0..1.
-    threshold : float
-        Compared with cut / ties of the one side + cut / ties of the other, 0 to 2.
-    rng : Generator
-        For the start vectors of iterations.
-
-    Returns
-    -------
-    (n,) int64 array
-        Part of each node, 0..k-1.
+    `edges` (m, 2) has each pair of the n nodes once, `tie` (m,) weights in 0..1. The cost is cut / ties of the one side
+    + cut / ties of the other, 0 to 2. Returns the part (n,) of each node, 0..k-1.
     """
     strong = tie >= MIN_TIE
     left, right = edges[strong].T
@@ -136,8 +117,7 @@ def find_cheapest_cut(graph: csr_array[Any], values: Float64Array) -> tuple[Bool
     """Find the cheapest cut between nodes of small and large `values`: the nodes (n,) of one side, and the cost."""
     n = len(values)
     order = np.argsort(values, kind="stable")
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    rank = np.argsort(order)
     ends = graph.tocoo()
     start, stop = rank[ends.row], rank[ends.col]
     once = start < stop

@@ -7,9 +7,8 @@ authors' program:
 2. Neighbouring regions whose mean modes are less than half the range bandwidth apart are fused, until there are none.
 3. Regions under the minimum size join the neighbour with the nearest mean mode, until there are none.
 
-The regions differ from those of EDISON: OpenCV's window in space is a square and its colours have 8 bits (all channels
-are scaled by one number, as large as fits); EDISON also links across corners, fuses in two rounds only, takes RGB as
-linear light, and can weight pixels by a confidence map.
+The regions differ from those of EDISON: OpenCV's window in space is a square and its colours have 8 bits; EDISON also
+links across corners, fuses in two rounds only, takes RGB as linear light, and can weight pixels by a confidence map.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from skimage.color.colorconv import rgb2luv
 from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import channels_last, guess_axes, normalize_image, scale_rgb
+from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.settings.setting import Options, setting
 from napari_gsw.core.sites.superpixels import label_connected
 from napari_gsw.core.special import sum_by_group
@@ -63,18 +63,8 @@ def to_rgb(image: ArrayLike, axes: str, method: str) -> Float32Array:
 
 
 def number_regions(labels: NDArray[Any]) -> Int32Array:
-    """Renumber labels 1..k in the order of their first pixel.
-
-    Examples
-    --------
-    >>> number_regions(np.array([[7, 7, 0], [7, 3, 0]]))
-    array([[1, 1, 2],
-           [1, 3, 2]], dtype=int32)
-    """
-    _, first, index = np.unique(labels, return_index=True, return_inverse=True)
-    number = np.empty(len(first), np.int32)
-    number[np.argsort(first)] = np.arange(1, len(first) + 1)
-    return number[index].reshape(labels.shape)
+    """Renumber labels >= 0 as 1..k in the order of their first pixel."""
+    return canonical_labels(labels.ravel().astype(np.int32)).reshape(labels.shape) + 1
 
 
 @dataclass(frozen=True)
@@ -95,16 +85,11 @@ class Felzenszwalb(Options):
     )  # fmt: skip
 
 
-def segment_felzenszwalb(image: ArrayLike, options: Felzenszwalb | None = None, axes: str = "auto") -> Int32Array:
+def segment_felzenszwalb(image: ArrayLike, options: Felzenszwalb, axes: str = "auto") -> Int32Array:
     """Segment a 2D image, grey or RGB, into (Y, X) int32 regions 1..k, connected through pixel faces or corners."""
-    options = options or Felzenszwalb()
     # scikit-image divides its scale by 255, which gives it the authors' meaning for colours from 0 to 1 and no others.
     colours = to_rgb(image, axes, "Felzenszwalb")
-    return number_regions(
-        segmentation.felzenszwalb(
-            colours, scale=options.scale, sigma=options.sigma, min_size=options.min_size, channel_axis=-1
-        )
-    )
+    return number_regions(segmentation.felzenszwalb(colours, options.scale, options.sigma, options.min_size))
 
 
 @dataclass(frozen=True)
@@ -126,10 +111,9 @@ class MeanShift(Options):
     )  # fmt: skip
 
 
-def segment_mean_shift(image: ArrayLike, options: MeanShift | None = None, axes: str = "auto") -> Int32Array:
+def segment_mean_shift(image: ArrayLike, options: MeanShift, axes: str = "auto") -> Int32Array:
     """Segment a 2D image, grey or RGB, into (Y, X) int32 regions 1..k, connected through pixel faces."""
     cv2 = import_package("cv2", "mean shift", "OpenCV", "peers")
-    options = options or MeanShift()
     levels, scale = quantize_colours(rgb2luv(to_rgb(image, axes, "mean shift")))
     criteria = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, MAX_STEPS, 0.0)
     modes = cv2.pyrMeanShiftFiltering(levels, options.spatial, options.range * scale, maxLevel=0, termcrit=criteria)
@@ -204,13 +188,11 @@ def merge_small(regions: Regions, min_size: int) -> Regions:
     The neighbour may be small itself. Of neighbours that are equally near, the one with the smallest number is taken.
     """
     while len(regions.edges) and (small := regions.size < min_size).any():
-        left, right = regions.edges.T
-        rank = np.empty(len(left), np.int64)
-        rank[np.argsort(regions.distance, kind="stable")] = np.arange(len(left))
-        nearest = np.full(len(small), len(left))
-        np.minimum.at(nearest, left, rank)
-        np.minimum.at(nearest, right, rank)
-        regions = regions.merge((small[left] & (nearest[left] == rank)) | (small[right] & (nearest[right] == rank)))
+        order = np.argsort(regions.distance, kind="stable")
+        region, first = np.unique(regions.edges[order], return_index=True)
+        chosen = np.zeros(len(order), bool)
+        chosen[order[first[small[region]] // 2]] = True
+        regions = regions.merge(chosen)
     return regions
 
 

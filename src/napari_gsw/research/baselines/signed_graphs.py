@@ -88,18 +88,8 @@ def partition(
 ) -> Int32Array:
     """Partition a graph into parts (n,) int32 0, 1, ... in the order of their first node.
 
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    edges : (m, 2) int32 array
-        Each pair once.
-    coupling : (m,) array
-        Attraction of the two ends; they repel each other below the neutral coupling.
-    length : (m,) array
-        Length of the boundary along each edge.
-    options : SignedGraph
-        Its class says which method.
+    `edges` (m, 2) has each pair of the n nodes once. The two repel each other if their `coupling` (m,) is below the
+    neutral one; `length` (m,) is that of the boundary along each edge. The class of the options says which method.
     """
     edges = np.sort(edges, axis=1)
     order = np.lexsort((edges[:, 1], edges[:, 0]))  # as bioimage-cpp requires
@@ -116,7 +106,7 @@ def partition(
             multicut = _import_bioimage(".multicut")
             solvers = [multicut.GreedyAdditiveMulticut(), multicut.KernighanLinMulticut()]
             labels = multicut.ChainedMulticutSolvers(solvers).optimize(multicut.MulticutObjective(graph, weight))
-    return canonical_labels(np.asarray(labels).astype(np.int32))
+    return canonical_labels(np.unique(labels, return_inverse=True)[1].astype(np.int32))
 
 
 def _cluster_edges(n: int, edges: Int32Array, weight: Float64Array) -> Any:
@@ -125,7 +115,7 @@ def _cluster_edges(n: int, edges: Int32Array, weight: Float64Array) -> Any:
     labels = np.arange(n)  # a node without an edge is a part of its own
     for node, cluster in clusters:
         labels[node] = n + cluster
-    return np.unique(labels, return_inverse=True)[1]
+    return labels
 
 
 def _import_bioimage(submodule: str) -> Any:

@@ -27,9 +27,8 @@ class OtsuWatershed(Options):
     apart: int = setting(5, "otsu-watershed", "Pixels between the middles of two objects, at least.", low=1)
 
 
-def segment_otsu_watershed(image: ArrayLike, options: OtsuWatershed | None = None, axes: str = "auto") -> Int32Array:
+def segment_otsu_watershed(image: ArrayLike, options: OtsuWatershed, axes: str = "auto") -> Int32Array:
     """Segment a 2D image into objects (Y, X) int32, 0 for the background: the smaller class of Otsu, split at necks."""
-    options = options or OtsuWatershed()
     intensity = _read_2d(image, axes, "otsu-watershed").astype(np.float64).mean(axis=-1)
     if intensity.max() == intensity.min():
         return np.zeros(intensity.shape, np.int32)
@@ -54,11 +53,8 @@ class NetworkWatershed(Options):
     smallest: int = setting(16, "network-watershed", "Objects of fewer pixels are background.", low=0)
 
 
-def segment_network_watershed(
-    image: ArrayLike, options: NetworkWatershed | None = None, axes: str = "auto"
-) -> Int32Array:
+def segment_network_watershed(image: ArrayLike, options: NetworkWatershed, axes: str = "auto") -> Int32Array:
     """Segment a 2D image into objects (Y, X) int32, 0 for the background: maps of a network, flooded from centres."""
-    options = options or NetworkWatershed()
     values = _read_2d(image, axes, "network-watershed")
     network = load_network(options.network, "objects")
     if network is None:
@@ -86,15 +82,12 @@ class DistanceWatershed(Options):
     )  # fmt: skip
 
 
-def segment_distance_watershed(
-    image: ArrayLike, options: DistanceWatershed | None = None, axes: str = "auto"
-) -> Int32Array:
+def segment_distance_watershed(image: ArrayLike, options: DistanceWatershed, axes: str = "auto") -> Int32Array:
     """Segment an image of cells between dark membranes, in 2D or 3D, into regions 1..k.
 
     Pixels with a ridge filter above the threshold are membrane. The others are flooded from the points that are
     farthest from any membrane, and the membranes last.
     """
-    options = options or DistanceWatershed()
     ridges = make_ridge_map(image, axes)
     distance = ndimage.distance_transform_edt(ridges <= options.threshold)
     return split_at_peaks(ndimage.gaussian_filter(distance, options.smoothing))
