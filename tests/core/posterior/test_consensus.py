@@ -206,11 +206,6 @@ def test_a_level_that_is_no_binary_number():
         (dict(draws=[[0.5, 1.0]]), "whole numbers"),
         (dict(draws=np.zeros((0, 3), int)), "burn-in"),
         (dict(loss="rand"), "one of vi, binder"),
-        (dict(weight=[1, 2]), "each of 3 sites"),
-        (dict(weight=[1, 0, 2]), "positive"),
-        (dict(weight=[1, np.nan, 2]), "finite"),
-        (dict(weight=[0.2, 0.2, 0.2], loss="binder"), "more than 1"),
-        (dict(max_clusters=0), "at least 1"),
     ],
 )
 def test_input_errors(arguments, says):

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 import napari_gsw as gsw
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.diagnostics import QUANTITIES, diagnose
 
 
@@ -79,12 +78,9 @@ def test_chains_that_differ_in_spread_only_are_caught():
 
 
 def test_too_few_effective_samples():
-    chains = autoregressive(np.random.default_rng(5), 4, 1000, 0.5)
-    assert diagnose(chains, ess=100).agree
-    found = diagnose(chains, ess=10_000)
+    found = diagnose(autoregressive(np.random.default_rng(5), 4, 25, 0.0))
     assert not found.agree
     assert "effective samples" in found.summary
-    assert not diagnose(chains, r_hat=1.0).agree
 
 
 def test_one_chain_is_compared_with_itself():
@@ -179,27 +175,11 @@ def test_edges_that_nobody_counted_are_left_out():
     chains = autoregressive(np.random.default_rng(12), 3, 400, 0.0)
     share = np.array([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
     assert not diagnose(chains, share).agree
-    assert diagnose(chains, share, counted=[400, 400, 3]).edge_deviation == 0
     share[2] = np.nan
     assert diagnose(chains, share).edge_deviation == 0
     share[1] = np.nan
     assert math.isnan(diagnose(chains, share).edge_deviation)
     assert diagnose(chains, share).agree
-    assert math.isnan(diagnose(chains, share, counted=[0, 0, 0]).edge_deviation)
-
-
-def test_input_errors():
-    good = np.zeros((30, 3))
-    with pytest.raises(InputError, match="no chain"):
-        diagnose([])
-    with pytest.raises(InputError, match=r"\(sweeps, 3\)"):
-        diagnose([good[:, :2]])
-    with pytest.raises(InputError, match="finite"):
-        diagnose([good + np.inf])
-    with pytest.raises(InputError, match="each of 2 chains"):
-        diagnose([good, good], together=np.zeros((3, 4)))
-    with pytest.raises(InputError, match="counted"):
-        diagnose([good, good], together=np.zeros((2, 4)), counted=[1])
 
 
 def test_importing_it_does_not_import_arviz():

@@ -10,9 +10,14 @@ from skimage.measure import label
 import napari_gsw as gsw
 from napari_gsw.core.posterior.block_objects import find_flat_objects
 from napari_gsw.core.posterior.object_contrast import EdgeContrast, find_contrasting_objects, measure_contrast
-from napari_gsw.core.posterior.objects import keep_distinct_objects
+from napari_gsw.core.posterior.objects import keep_objects
 
 EVERYWHERE = np.ones((128, 128), bool)
+
+
+def keep_distinct(objects, light, distinction, clamps=None):
+    contrast = measure_contrast(objects, np.ones(objects.shape, bool), light)
+    return keep_objects(objects, find_contrasting_objects(contrast, distinction, objects.ndim), clamps)
 
 
 def cells(noise=2.0, blur=1.0, scale=1):
@@ -43,18 +48,17 @@ def test_cells_stand_out_and_a_gaussian_field_does_not():
 def test_a_piece_of_noise_among_cells_goes():
     objects, light = cells()
     objects[2:7, 2:7] = objects.max() + 1
-    kept = np.unique(keep_distinct_objects(objects, EVERYWHERE, light, 6.3))
+    kept = np.unique(keep_distinct(objects, light, 6.3))
     assert kept.tolist() == list(range(objects.max()))
     clamps = np.zeros_like(objects)
     clamps[4, 4] = 1
-    assert keep_distinct_objects(objects, EVERYWHERE, light, 6.3, clamps)[4, 4] == objects.max()
+    assert keep_distinct(objects, light, 6.3, clamps)[4, 4] == objects.max()
 
 
 def test_cells_out_of_focus_do_not_stand_out():
-    everywhere = np.ones((384, 384), bool)
-    assert keep_distinct_objects(cells(scale=3)[0], everywhere, cells(scale=3)[1], 1.0).max() == 9
+    assert keep_distinct(*cells(scale=3), 1.0).max() == 9
     objects, light = cells(noise=0.01, blur=15.0, scale=3)
-    assert not keep_distinct_objects(objects, everywhere, light, 1.0).any()
+    assert not keep_distinct(objects, light, 1.0).any()
 
 
 def test_sums_of_parts_are_those_of_all():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,42 +32,33 @@ from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 REACH = 96
 
 
-class _BlockObjects(NamedTuple):
-    block: Block  # its pieces are those of objects
-    clamps: Int32Array  # (pieces,) label to which each piece is clamped, 0 for none
-    contrast: EdgeContrast | None  # of the pieces; None without a signal
-
-
 def label_block_objects(
     problem: Problem,
     clusters: NDArray[np.integer],
     min_pixels: int,
     neck: float,
-    seeds: Int32Array | None = None,
-    distinction: float = 0.0,
+    seeds: Int32Array,
+    distinction: float,
 ) -> BlockedLabels:
     """Label the objects of an image that was read in blocks, like `find_objects` of an image in memory."""
     context: BlockContext = problem.block_context
-    assert isinstance(problem.sites, BlockedLabels)
     assert problem.graph is not None
     numbers = np.unique(clusters, return_inverse=True)[1]
     appearance = measure_appearance(problem, numbers, seeds)
     background = int(np.bincount(numbers, problem.graph.pixels).argmax())
     jobs = [(context, index, problem.sites, appearance, seeds, background, neck) for index in context.grid]
     found = lazy.map_blocks(_find_block_objects, jobs, lambda done: None)
-    blocks = [objects.block for objects in found]
+    blocks = [block for block, _, _ in found]
     object_of_piece = stitch_blocks(context, blocks)[0]
-    contrasts = [objects.contrast for objects in found if objects.contrast is not None]
+    contrasts = [contrast for _, _, contrast in found if contrast is not None]
     is_flat = None
     if distinction > 0 and contrasts:
         is_flat = find_flat_objects(object_of_piece, contrasts, distinction, len(context.grid.shape))
-    labels = label_stitched_objects(
-        object_of_piece,
+    pixels, clamps = (
         np.concatenate([block.mass for block in blocks]),
-        np.concatenate([objects.clamps for objects in found]),
-        min_pixels,
-        is_flat,
+        np.concatenate([clamps for _, clamps, _ in found]),
     )
+    labels = label_stitched_objects(object_of_piece, pixels, clamps, min_pixels, is_flat)
     first = count_pieces_before(blocks)
     tables = [np.concatenate(([0], labels[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
     return BlockedLabels(context.grid, [block.pieces for block in blocks], tables)
@@ -98,8 +88,7 @@ def label_stitched_objects(
     """(pieces,) label of the object of each piece, 0 where the object is too small or flat.
 
     An object has the label of its clamp. Where stitching has joined several, each clamped piece keeps its own and the
-    other pieces take that of most pixels. Labels of free objects have no gaps. `clamps` (pieces,) are 0 for none,
-    `is_flat` is by object.
+    other pieces take that of most pixels. `clamps` (pieces,) are 0 for none, `is_flat` is by object.
     """
     k = int(object_of_piece.max(initial=-1)) + 1
     labels = np.zeros(k, np.int32)
@@ -120,11 +109,11 @@ def _find_block_objects(
     index: Index,
     sites: BlockedLabels,
     appearance: ClusterAppearance,
-    seeds: Int32Array | None,
+    seeds: Int32Array,
     background: int,
     neck: float,
-) -> _BlockObjects:
-    """Find the objects in and around a block, as a block that can be stitched."""
+) -> tuple[Block, Int32Array, EdgeContrast | None]:
+    """Find the objects in and around a block: a block whose pieces they are, the clamp of each piece, their contrast."""
     around, inside = context.grid.around(index, REACH), context.grid.inside(index)
     core = crop(around, inside)
     signal = None
@@ -149,13 +138,13 @@ def _find_block_objects(
         clamp_of = (keys % n_labels).astype(np.int32)
         objects = number[1:].reshape(objects.shape).astype(np.int32)
     pieces, uncut = find_pieces(objects[core])
-    empty = NormalizedImage(np.zeros((*pieces.shape, 0), np.float32), False)
+    empty, n_pieces = NormalizedImage(np.zeros((*pieces.shape, 0), np.float32), False), len(uncut) - 1
     block = Block(
         pieces=CompressedArray.of(pieces),
         uncut=uncut,
         mass=np.bincount(pieces.ravel(), minlength=len(uncut))[1:],
-        sums=np.zeros((len(uncut) - 1, 0)),
-        squares=np.zeros((len(uncut) - 1, 0)),
+        sums=np.zeros((n_pieces, 0)),
+        squares=np.zeros((n_pieces, 0)),
         edges=np.zeros((0, 2), np.int32),
         length=np.zeros(0),
         steps=np.zeros(0),
@@ -163,4 +152,4 @@ def _find_block_objects(
         sides=describe_borders(context, index, objects, pieces, empty, around, inside),
     )
     contrast = None if signal is None else measure_contrast(objects, image >= 0, signal, core, pieces)
-    return _BlockObjects(block, clamp_of[uncut[1:]], contrast)
+    return block, clamp_of[uncut[1:]], contrast

@@ -2,20 +2,24 @@
 
 A posterior is given by draws (d, n): each row is a partition of n sites, in which equal labels mean the same cluster.
 A site counts as `weight` points (its pixels): a site of weight 3 is three sites of weight 1 that are always together.
+
+With f(x) = x log2 x (variation of information) or x^2 (Binder), and n_a, n_b, n_ab the weights of the clusters of two
+partitions and of their intersections, the loss times its scale is sum f(n_a) + sum f(n_b) - 2 sum f(n_ab).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.array_types import Float64Array, Int32Array
+from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError, check_number
-from napari_gsw.core.posterior import consensus_kernels as kernels
+from napari_gsw.core.jit import njit, njit_inner, zeros
+from napari_gsw.core.partitions import canonical_labels
 
 Loss = Literal["vi", "binder"]
 LOSSES: tuple[Loss, ...] = ("vi", "binder")
@@ -26,9 +30,12 @@ N_STARTS = 3
 # Draws over which the search minimizes the loss: from each start, and then from the best of these results.
 N_ROUGH_DRAWS = 25
 N_FINE_DRAWS = 100
-# Entries of its tables, 20 bytes each. Fewer draws are used if they have very many clusters.
+# Entries of its table, 8 bytes each. Fewer draws are used if they have very many clusters.
 MAX_TABLE_ENTRIES = 2**22
 MIN_DRAWS = 10
+# One site in this many is visited between full rounds; a search that still improves after MAX_ROUNDS is stopped.
+EASY_SHARE = 8
+MAX_ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +63,9 @@ class CredibleBall:
 def partition_distance(a: ArrayLike, b: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None) -> float:
     """Measure the distance of two partitions (n,).
 
-    Parameters
-    ----------
-    a, b : (n,) integer arrays
-        Sites with equal values share a cluster.
-    loss : {"vi", "binder"}
-        Variation of information in bits; or the fraction of the pairs of points that are together in one partition and
-        apart in the other.
-    weight : (n,) array, optional
-        Points of each site, by default 1.
+    Loss "vi" is the variation of information in bits; "binder" is the fraction of the pairs of points that are together
+    in one partition and apart in the other.
 
-    Examples
-    --------
     >>> partition_distance([0, 0, 1, 1], [0, 1, 0, 1])
     2.0
     >>> partition_distance([0, 0, 1], [0, 0, 0], "binder", weight=[1, 1, 2])
@@ -80,32 +78,19 @@ def compute_expected_loss(
     labels: ArrayLike, draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None
 ) -> float:
     """Compute the mean distance between a partition (n,) and draws (d, n)."""
-    rows = _check_partitions(draws)
-    points = _check_weight(weight, rows.shape[1], loss)
+    rows, points = _check_draws(draws, loss, weight)
     return float(_measure_distances(_check_partition(labels, rows.shape[1]), rows, loss, points).mean())
 
 
 def find_consensus(
     draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None, max_clusters: int | None = None
 ) -> Consensus:
-    """Find a partition of small expected loss.
+    """Find a partition of small expected loss, of at most `max_clusters`.
 
     The search starts from the three best of 32 draws and from no clusters. From each start it merges clusters and moves
     single sites while the loss over 25 draws decreases, as SALSO does (Dahl, Johnson and Müller 2022), and then from
     the best result over 100 draws. The results and the starts are compared over all draws. Draws are evenly spaced, and
-    nothing is random. Fewer draws are used if their clusters need more than 84 MB of tables; below 10 the search is
-    left out.
-
-    Parameters
-    ----------
-    draws : (d, n) integer array
-        One partition per row, from one chain or several.
-    loss : {"vi", "binder"}
-        As in `partition_distance`. Binder prefers more and smaller clusters.
-    weight : (n,) array, optional
-        Points of each site, by default 1.
-    max_clusters : int, optional
-        Largest number of clusters of the result.
+    nothing is random. Fewer draws are used if their clusters need a larger table; below 10 the search is left out.
 
     References
     ----------
@@ -117,12 +102,9 @@ def find_consensus(
     >>> find_consensus([[0, 0, 1, 1], [5, 5, 5, 3], [2, 2, 0, 0]]).labels.tolist()
     [0, 0, 1, 1]
     """
-    rows = _check_partitions(draws)
-    points = _check_weight(weight, rows.shape[1], loss)
-    limit = rows.shape[1] if max_clusters is None else int(max_clusters)
-    if limit < 1:
-        raise InputError(f"max_clusters must be at least 1, not {max_clusters}")
-    few = rows[_spread_evenly(len(rows), MAX_CANDIDATES)]
+    rows, points = _check_draws(draws, loss, weight)
+    limit = rows.shape[1] if max_clusters is None else max_clusters
+    few = _thin(rows, MAX_CANDIDATES)
     expected = [_measure_distances(row, few, loss, points).mean() for row in few]
     starts = few[np.argsort(expected, kind="stable")[:N_STARTS]]
     candidates = [row for row in starts if row.max() < limit]
@@ -137,27 +119,13 @@ def find_consensus(
 def find_credible_ball(
     draws: ArrayLike, centre: ArrayLike, level: float = 0.95, loss: Loss = "vi", weight: ArrayLike | None = None
 ) -> CredibleBall:
-    """Find the smallest ball around a partition that holds a fraction of the draws.
+    """Find the smallest ball around a partition (n,) that holds a fraction of the draws (d, n).
 
-    Parameters
-    ----------
-    draws : (d, n) integer array
-        One partition per row.
-    centre : (n,) integer array
-        Such as `Consensus.labels`.
-    level : float
-        Fraction of the draws, between 0 and 1.
-    loss, weight
-        As in `partition_distance`.
-
-    Examples
-    --------
     >>> ball = find_credible_ball([[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 1]], [0, 0, 1, 1], level=0.6)
     >>> ball.inside.tolist(), ball.coarsest
     ([True, True, False], 1)
     """
-    rows = _check_partitions(draws)
-    points = _check_weight(weight, rows.shape[1], loss)
+    rows, points = _check_draws(draws, loss, weight)
     level = check_number("level, a share of the draws such as 0.95,", level, 0, 1, exclusive_min=True)
     distances = _measure_distances(_check_partition(centre, rows.shape[1]), rows, loss, points)
     needed = math.ceil(level * len(distances) - 1e-9)  # 0.07 * 100 is a little more than 7
@@ -170,41 +138,40 @@ def find_credible_ball(
     return CredibleBall(level, radius, distances, inside, *bounds)
 
 
-def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array, limit: int) -> list[Int32Array]:
-    """Search from each start and from no clusters, then from the best result over more draws."""
+def _check_draws(draws: ArrayLike, loss: str, weight: ArrayLike | None) -> tuple[Int32Array, Float64Array]:
+    """Return draws (d, n) with canonical labels, and the weights (n,) of the sites."""
+    if loss not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
+    rows = np.asarray(draws)
+    if rows.ndim != 2 or rows.dtype.kind not in "bui":
+        raise InputError(f"draws must be whole numbers of shape (draws, sites), not {rows.dtype} of shape {rows.shape}")
+    if rows.size == 0:
+        raise InputError("there is no draw to summarise: run the chain past its burn-in first")
+    if rows.min() < 0 or rows.max() >= max(rows.size, 2**16):  # the kernel uses a look-up table
+        rows = np.unique(rows, return_inverse=True)[1].reshape(rows.shape)
     n = rows.shape[1]
-    n_clusters = int(rows.max()) + 1
-    # Room beyond the clusters of the draws: the Binder loss separates single sites.
-    slots = min(n, n_clusters + 16)
-    max_draws = MAX_TABLE_ENTRIES // (n_clusters * slots)
-    if max_draws < min(MIN_DRAWS, len(rows)):
-        return []
-    empty = np.full((1, n), -1, np.int32)
-    few = rows[_spread_evenly(len(rows), min(N_ROUGH_DRAWS, max_draws))]
-    rough = _search_from(np.concatenate((starts, empty)), few, slots, loss, points, limit)
-    if len(few) == len(rows):
-        return list(rough)
-    many = rows[_spread_evenly(len(rows), min(N_FINE_DRAWS, max_draws))]
-    best = int(np.argmin([_measure_distances(row, many, loss, points).mean() for row in rough]))
-    return [*_search_from(rough[best : best + 1], many, slots, loss, points, limit), *rough]
+    points = np.ones(n) if weight is None else np.array(weight, np.float64, order="C")
+    # Copies in any case: numba would compile everything again for a read-only array.
+    return np.stack([canonical_labels(np.array(row, np.int32)) for row in rows]), points
 
 
-def _search_from(
-    starts: Int32Array, draws: Int32Array, slots: int, loss: Loss, points: Float64Array, limit: int
-) -> Int32Array:
-    """Search from each start over the draws; returns canonical labels."""
-    clusters = draws.max(axis=1).astype(np.int64) + 1
-    first = np.cumsum(clusters) - clusters
-    columns = np.ascontiguousarray((draws + first[:, np.newaxis]).T, dtype=np.int32)
-    min_gain = 1e-9 * _loss_scale(points, loss) * len(draws)
-    rows = int(clusters.sum())
-    ends = [kernels.local_search(s, columns, rows, slots, points, limit, loss == "binder", min_gain) for s in starts]
-    return kernels.canonicalize_rows(np.stack(ends))
+def _check_partition(labels: ArrayLike, n: int) -> Int32Array:
+    row = np.asarray(labels)
+    if row.shape != (n,):
+        raise InputError(f"a partition of {n} sites must have {n} labels, not shape {row.shape}")
+    return np.asarray(_check_draws(row[np.newaxis], "vi", None)[0][0])
+
+
+def _thin(rows: Int32Array, wanted: int) -> Int32Array:
+    """Select evenly spaced draws, at most `wanted`."""
+    count = min(len(rows), wanted)
+    return rows[np.arange(count) * len(rows) // count]
 
 
 def _measure_distances(labels: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array) -> Float64Array:
     """(d,) distances from a partition (n,) to each of the rows (d, n), all of canonical labels."""
-    return kernels.compute_losses(labels, rows, points, loss == "binder") / _loss_scale(points, loss)
+    order = np.argsort(labels, kind="stable")
+    return np.asarray(_compute_losses(labels, order, rows, points, loss == "binder") / _loss_scale(points, loss))
 
 
 def _loss_scale(points: Float64Array, loss: Loss) -> float:
@@ -215,44 +182,253 @@ def _loss_scale(points: Float64Array, loss: Loss) -> float:
     return total * (total - 1) if points.size > 1 else 1.0
 
 
-def _spread_evenly(available: int, wanted: int) -> NDArray[np.intp]:
-    """Return evenly spaced indices of at most `wanted` of the draws."""
-    count = min(available, wanted)
-    return np.arange(count) * available // count
+def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array, limit: int) -> list[Int32Array]:
+    """Search from each start and from no clusters, then from the best result over more draws."""
+    n = rows.shape[1]
+    n_clusters = int(rows.max()) + 1
+    # Room beyond the clusters of the draws: the Binder loss separates single sites.
+    slots = min(n, n_clusters + 16)
+    max_draws = MAX_TABLE_ENTRIES // (n_clusters * slots)
+    if max_draws < min(MIN_DRAWS, len(rows)):
+        return []
+    few = _thin(rows, min(N_ROUGH_DRAWS, max_draws))
+    empty = np.full(n, -1, np.int32)
+    rough = [_local_search(start, few, slots, loss, points, limit) for start in (*starts, empty)]
+    if len(few) == len(rows):
+        return rough
+    many = _thin(rows, min(N_FINE_DRAWS, max_draws))
+    best = int(np.argmin([_measure_distances(row, many, loss, points).mean() for row in rough]))
+    return [_local_search(rough[best], many, slots, loss, points, limit), *rough]
 
 
-def _check_partitions(draws: ArrayLike) -> Int32Array:
-    """Check draws (d, n) and return canonical labels in int32."""
-    rows = np.asarray(draws)
-    if rows.ndim != 2 or rows.dtype.kind not in "bui":
-        raise InputError(f"draws must be whole numbers of shape (draws, sites), not {rows.dtype} of shape {rows.shape}")
-    if rows.size == 0:
-        raise InputError("there is no draw to summarise: run the chain past its burn-in first")
-    # The kernel uses a look-up table, which labels far apart would make long.
-    if rows.min() < 0 or rows.max() >= max(rows.size, 2**16):
-        rows = np.unique(rows, return_inverse=True)[1].reshape(rows.shape)
-    # A copy in any case: numba would compile everything again for a read-only array.
-    return kernels.canonicalize_rows(np.array(rows, dtype=np.int32, order="C"))
+class _SearchTables(NamedTuple):
+    """Weights of the clusters (slots) of an estimate, and their overlap with the clusters (rows) of all draws."""
+
+    labels: Int32Array  # (n,) slot of each site; -1 for a site that has none yet
+    sites: Int64Array  # (slots,) number of sites in each; 0 is a free slot
+    size: Float64Array  # (slots,) their weight
+    shared: Float64Array  # (rows, slots) weight of the overlap
 
 
-def _check_partition(labels: ArrayLike, n: int) -> Int32Array:
-    row = np.asarray(labels)
-    if row.shape != (n,):
-        raise InputError(f"a partition of {n} sites must have {n} labels, not shape {row.shape}")
-    return np.asarray(_check_partitions(row[np.newaxis])[0])
+def _local_search(
+    start: Int32Array, draws: Int32Array, slots: int, loss: Loss, weight: Float64Array, limit: int
+) -> Int32Array:
+    """Search from a partition, or from labels -1, for one that no single move or merge improves.
+
+    The search has at most `slots` clusters at a time, its result `limit`. Changes lower the summed loss by a minimal
+    gain, so that rounding cannot make it go round in circles.
+    """
+    clusters = draws.max(axis=1).astype(np.int64) + 1
+    # (n, draws) row of the table for each site and draw
+    columns = np.ascontiguousarray((draws + (np.cumsum(clusters) - clusters)[:, np.newaxis]).T, dtype=np.int32)
+    tables = _SearchTables(
+        start.copy(), np.zeros(slots, np.int64), np.zeros(slots), np.zeros((int(clusters.sum()), slots))
+    )
+    if start[0] >= 0:
+        tables.sites[:] = np.bincount(start, minlength=slots)
+        tables.size[:] = np.bincount(start, weight, slots)
+        np.add.at(tables.shared, (columns, start[:, np.newaxis]), weight[:, np.newaxis])
+    binder, min_gain = loss == "binder", 1e-9 * _loss_scale(weight, loss) * len(draws)
+    margin = np.zeros(len(start))
+    # After a full round, only the sites that are easiest to move are visited until they rest: most others would stay.
+    bound = math.inf
+    for _ in range(MAX_ROUNDS):
+        changes = _merge_clusters(tables, len(draws), limit, binder, min_gain) if bound == math.inf else 0
+        changes += _move_sites(tables, columns, weight, limit, binder, min_gain, margin, bound)
+        if changes > 0:
+            bound = float(np.partition(margin, len(start) // EASY_SHARE)[len(start) // EASY_SHARE])
+        elif bound < math.inf:
+            bound = math.inf
+        else:
+            break
+    return canonical_labels(tables.labels)
 
 
-def _check_weight(weight: ArrayLike | None, n: int, loss: str) -> Float64Array:
-    """Check the name of the loss and the weights of the sites."""
-    if loss not in LOSSES:
-        raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
-    if weight is None:
-        return np.ones(n)
-    points = np.array(weight, dtype=np.float64, order="C")
-    if points.shape != (n,):
-        raise InputError(f"weight must be one number for each of {n} sites, not shape {points.shape}")
-    if not (np.isfinite(points).all() and (points > 0).all()):
-        raise InputError("weight must be positive and finite: the number of pixels of each site")
-    if loss == "binder" and n > 1 and points.sum() <= 1:
-        raise InputError("weight must count points for the Binder loss, so its sum must be more than 1")
-    return points
+@njit_inner
+def _loss_term(x: float, binder: bool) -> float:
+    """Compute f(x): x^2 or x log2 x."""
+    if binder:
+        return x * x
+    return x * math.log2(x) if x > 0.0 else 0.0
+
+
+@njit
+def _compute_losses(
+    labels: Int32Array, order: Int64Array, draws: Int32Array, weight: Float64Array, binder: bool
+) -> Float64Array:
+    """(d,) losses, not yet divided by their scale, between a partition (n,) and draws (d, n) of canonical labels.
+
+    The sites are visited in `order`, cluster by cluster of `labels`, so that one row of the contingency table is
+    enough.
+    """
+    n = labels.size
+    result = np.empty(draws.shape[0], np.float64)
+    row = zeros(n, np.float64)
+    label_terms = 0.0
+    for t in range(-1, draws.shape[0]):
+        z = labels if t < 0 else draws[t]
+        for i in range(n):
+            row[z[i]] += weight[i]
+        terms = 0.0
+        for k in range(n):
+            terms += _loss_term(row[k], binder)
+            row[k] = 0.0
+        if t < 0:
+            label_terms = terms
+            continue
+        common = 0.0
+        begin = 0
+        while begin < n:
+            end = begin
+            while end < n and labels[order[end]] == labels[order[begin]]:
+                row[z[order[end]]] += weight[order[end]]
+                end += 1
+            for p in range(begin, end):
+                k = z[order[p]]
+                common += _loss_term(row[k], binder)
+                row[k] = 0.0
+            begin = end
+        result[t] = max(label_terms + terms - 2.0 * common, 0.0)
+    return result
+
+
+@njit
+def _move_sites(
+    tables: _SearchTables, columns: Int32Array, weight: Float64Array, limit: int, binder: bool, min_gain: float,
+    margin: Float64Array, bound: float,
+) -> int:  # fmt: skip
+    """Move each site in turn to its best cluster, or to one of its own; returns how many moved.
+
+    Only sites whose `margin` (n,) is at most `bound` are visited. The margin of a visited site becomes the cost of its
+    second choice, 0 if it has moved. A site stays unless the loss falls by more than `min_gain`; of several best
+    clusters it takes the first slot, and a cluster of its own only if that is better than all of them.
+
+    The cost of a slot is compared with a cluster of its own, and the site counts as if it had left its slot: joining
+    changes f(size) by f(size + w) - f(size), and every overlap likewise, of which f(w) is subtracted throughout, so
+    that an overlap of 0 contributes nothing.
+    """
+    labels, sites, size, shared = tables
+    slots, draws = sites.size, columns.shape[1]
+    cost = zeros(slots, np.float64)
+    lightest = math.inf
+    for i in range(weight.size):
+        lightest = min(lightest, weight[i])
+    count = 0  # clusters
+    for k in range(slots):
+        if sites[k] > 0:
+            count += 1
+    moved = 0
+    for i in range(labels.size):
+        if margin[i] > bound:
+            continue
+        old, w = labels[i], weight[i]
+        alone = _loss_term(w, binder)
+        for k in range(slots):
+            others = size[k] - w if k == old else size[k]
+            cost[k] = draws * (_loss_term(others + w, binder) - _loss_term(others, binder) - alone)
+        for t in range(draws):
+            r = columns[i, t]
+            for k in range(slots):
+                if shared[r, k] > 0.0:
+                    others = shared[r, k] - w if k == old else shared[r, k]
+                    joined = shared[r, k] if k == old else shared[r, k] + w
+                    cost[k] -= 2.0 * (_loss_term(joined, binder) - _loss_term(others, binder) - alone)
+        best = -1
+        lowest = math.inf
+        for k in range(slots):
+            if k != old and sites[k] > 0 and cost[k] < lowest:
+                best = k
+                lowest = cost[k]
+        is_alone = old >= 0 and sites[old] == 1
+        if lowest > 0.0 and count < limit and not is_alone:
+            free = 0
+            while free < slots and sites[free] > 0:
+                free += 1
+            if free < slots:
+                best = free
+                lowest = 0.0
+        margin[i] = 0.0
+        if old >= 0:
+            if lowest > cost[old] - min_gain:
+                margin[i] = lowest - cost[old]
+                continue
+            sites[old] -= 1
+            size[old] = size[old] - w if sites[old] > 0 else 0.0
+            for t in range(draws):
+                left = shared[columns[i, t], old] - w
+                shared[columns[i, t], old] = left if left > 1e-6 * lightest else 0.0  # less is rounding
+            if is_alone:
+                count -= 1
+        if sites[best] == 0:
+            count += 1
+        labels[i] = best
+        sites[best] += 1
+        size[best] += w
+        for t in range(draws):
+            shared[columns[i, t], best] += w
+        moved += 1
+    return moved
+
+
+@njit
+def _merge_clusters(tables: _SearchTables, draws: int, limit: int, binder: bool, min_gain: float) -> int:
+    """Merge the best pair while the loss falls by more than `min_gain`, or there are more than `limit` clusters.
+
+    Of several best pairs it takes the one with the first slots; returns the number of merges.
+    """
+    labels, sites, size, shared = tables
+    slots = sites.size
+    cost = np.empty((slots, slots), np.float64)
+    _fill_merge_costs(tables, draws, -1, binder, cost)
+    count = 0
+    for k in range(slots):
+        if sites[k] > 0:
+            count += 1
+    merged = 0
+    while count > 1:
+        a = 0
+        b = 1
+        for p in range(slots):
+            for q in range(p + 1, slots):
+                if cost[p, q] < cost[a, b]:
+                    a = p
+                    b = q
+        if cost[a, b] > -min_gain and count <= limit:
+            break
+        sites[a] += sites[b]
+        size[a] += size[b]
+        sites[b] = 0
+        size[b] = 0.0
+        for r in range(shared.shape[0]):
+            shared[r, a] += shared[r, b]
+            shared[r, b] = 0.0
+        for i in range(labels.size):
+            if labels[i] == b:
+                labels[i] = a
+        _fill_merge_costs(tables, draws, b, binder, cost)
+        _fill_merge_costs(tables, draws, a, binder, cost)
+        count -= 1
+        merged += 1
+    return merged
+
+
+@njit_inner
+def _fill_merge_costs(tables: _SearchTables, draws: int, only: int, binder: bool, cost: Float64Array) -> None:
+    """Write the growth of the loss if two slots a < b merge into `cost` (slots, slots); `only` >= 0: pairs with it."""
+    _, sites, size, shared = tables
+    slots = sites.size
+    for a in range(slots):
+        for b in range(a + 1, slots):
+            if only < 0 or a == only or b == only:
+                cost[a, b] = math.inf
+                if sites[a] > 0 and sites[b] > 0:
+                    gain = _loss_term(size[a] + size[b], binder) - _loss_term(size[a], binder)
+                    cost[a, b] = draws * (gain - _loss_term(size[b], binder))
+    for r in range(shared.shape[0]):
+        for a in range(slots):
+            if shared[r, a] == 0.0:
+                continue
+            for b in range(a + 1, slots):
+                if shared[r, b] > 0.0 and (only < 0 or a == only or b == only):
+                    gain = _loss_term(shared[r, a] + shared[r, b], binder) - _loss_term(shared[r, a], binder)
+                    cost[a, b] -= 2.0 * (gain - _loss_term(shared[r, b], binder))

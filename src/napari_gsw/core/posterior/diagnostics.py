@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import FormerName
 
 # The columns of a trace.
 QUANTITIES = ("log posterior", "number of clusters", "entropy of sizes")
 # Least number of sweeps of a trace, or behind the probability of an edge.
 MIN_SWEEPS = 20
-# The margin to 0 or 1 within which the probability of an edge is certain.
-CERTAIN_MARGIN = 0.05
-# Chains agree on the edges if the probabilities of the others deviate by no more than this, on average.
-MAX_EDGE_DEVIATION = 0.05
-# Decimal digits of a trace that count.
+# Largest R-hat and smallest effective sample size that count as agreement.
+MAX_R_HAT, MIN_ESS = 1.05, 100
+# The margin to 0 or 1 within which the probability of an edge is certain, and the largest mean deviation of the others.
+CERTAIN_MARGIN, MAX_EDGE_DEVIATION = 0.05, 0.05
+# Decimal digits of a trace: the log posterior is a running sum, and its rounding errors would matter in ranks.
 DIGITS = 6
 NEVER_CHANGED = "the number of clusters never changed, which size limits can prevent"
 
@@ -54,15 +53,8 @@ class Diagnosis:
     sentence = FormerName("summary")
 
 
-def diagnose(
-    traces: Sequence[ArrayLike],
-    together: ArrayLike | None = None,
-    counted: ArrayLike | None = None,
-    r_hat: float = 1.05,
-    ess: float = 100,
-    limited: bool = False,
-) -> Diagnosis:
-    """Compute convergence diagnostics for one or more chains.
+def diagnose(traces: Sequence[ArrayLike], together: ArrayLike | None = None, limited: bool = False) -> Diagnosis:
+    """Diagnose the convergence of one or more chains.
 
     A single chain is split into two halves that are compared like two chains. A quantity that never changes agrees if
     it is the same in all chains, and counts as many effective samples as there are sweeps.
@@ -73,10 +65,6 @@ def diagnose(
         Trace of each chain after the burn-in, with the columns `QUANTITIES`. Of longer chains the last sweeps count.
     together : (chains, m) array, optional
         Probability that the two ends of an edge share a cluster, by chain; rows with NaN are left out.
-    counted : (chains,) array, optional
-        Sweeps behind each row of `together`. Rows with fewer than 20 are left out, since they are too coarse.
-    r_hat, ess : float
-        Largest R-hat and smallest effective sample size that count as agreement.
     limited : bool
         Whether the prior limits the sizes of clusters, so that moves may be unable to change their number. A number
         that never changed is then no sign of convergence of a single chain, and is mentioned for several.
@@ -86,37 +74,42 @@ def diagnose(
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and localization: an improved
     R-hat. Bayesian Analysis. The edge deviation is the average standard deviation of split frequencies of phylogenetics
     (Lakner, van der Mark, Huelsenbeck, Larget and Ronquist 2008. Systematic Biology).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> traces = [rng.normal(size=(200, 3)) for _ in range(4)]
-    >>> diagnose(traces).agree
-    True
-    >>> diagnose([*traces[:3], traces[3] + 5]).summary.split(" (")[0]
-    'not converged: run longer'
     """
-    rows = _check_traces(traces)
-    shares = _select_comparable(together, counted, len(rows))
+    rows = [np.asarray(trace, np.float64) for trace in traces]
+    shares = np.empty((0, 0)) if together is None else np.asarray(together, np.float64)
+    shares = shares[~np.isnan(shares).any(axis=1)]
     deviation = _measure_edge_deviation(shares)
-    sweeps = min(len(row) for row in rows)
+    chains, sweeps = len(rows), min(len(row) for row in rows)
     if sweeps < MIN_SWEEPS:
         summary = f"too few sweeps: {sweeps} after the burn-in, {MIN_SWEEPS} needed; run longer"
-        return Diagnosis(len(rows), sweeps, {}, deviation, False, summary)
-    # The log posterior is a running sum of changes: equal states differ by rounding errors, which matter in ranks.
+        return Diagnosis(chains, sweeps, {}, deviation, False, summary)
     values = np.stack([row[len(row) - sweeps :] for row in rows]).round(DIGITS)
     mixing = {name: _measure_mixing(values[:, :, c]) for c, name in enumerate(QUANTITIES)}
-    doubts = [text for name, quality in mixing.items() if (text := _describe_doubt(name, quality, r_hat, ess))]
+    doubts = []
+    for name, (r_hat, ess) in mixing.items():
+        if math.isinf(r_hat):
+            doubts.append(f"{name}: stuck at different values")
+        elif not r_hat <= MAX_R_HAT:
+            doubts.append(f"{name}: R-hat {r_hat:.2f}")
+        elif ess < MIN_ESS:
+            doubts.append(f"{name}: {ess:.0f} effective samples")
     clusters = values[:, :, QUANTITIES.index("number of clusters")]
     is_frozen = limited and bool((clusters == clusters[:, :1]).all())
-    if is_frozen and len(rows) == 1:
+    if is_frozen and chains == 1:
         doubts.append(NEVER_CHANGED)
     if deviation > MAX_EDGE_DEVIATION:
         doubts.append(f"edges differ by {deviation:.2f}")
-    summary = _write_summary(len(rows), mixing, deviation, _differing_boundaries(shares), doubts)
-    if is_frozen and not doubts:
-        summary += f"; {NEVER_CHANGED}"
-    return Diagnosis(len(rows), sweeps, mixing, deviation, not doubts, summary)
+    figures = f"R-hat {max(m.r_hat for m in mixing.values()):.2f}, {min(m.ess for m in mixing.values()):.0f} effective"
+    figures += " samples" + ("" if math.isnan(deviation) else f", edges differ by {deviation:.2f}")
+    if doubts:
+        differing = _count_differing_boundaries(shares)
+        where = f"{chains} chains differ on {differing:.0%} of the boundaries; " if differing >= 0.005 else ""
+        summary = f"{'one chain, ' if chains == 1 else ''}not converged: {where}run longer ({'; '.join(doubts)})"
+    elif chains == 1:
+        summary = f"one chain is stationary ({figures}), which does not show convergence: run 4 chains"
+    else:
+        summary = f"{chains} chains agree ({figures})" + (f"; {NEVER_CHANGED}" if is_frozen else "")
+    return Diagnosis(chains, sweeps, mixing, deviation, not doubts, summary)
 
 
 def _measure_mixing(values: Float64Array) -> Mixing:
@@ -142,69 +135,15 @@ def _split_halves(values: Float64Array) -> Float64Array:
     return np.concatenate((values[:, :half], values[:, values.shape[1] - half :]))
 
 
-def _select_comparable(together: ArrayLike | None, counted: ArrayLike | None, chains: int) -> Float64Array:
-    """Select the rows of `together` that can be compared, possibly none."""
-    if together is None:
-        return np.empty((0, 0))
-    shares = np.asarray(together, dtype=np.float64)
-    if shares.ndim != 2 or len(shares) != chains:
-        raise InputError(f"together must have one row for each of {chains} chains, not shape {shares.shape}")
-    is_usable = ~np.isnan(shares).any(axis=1)
-    if counted is not None:
-        n_sweeps = np.asarray(counted)
-        if n_sweeps.shape != (chains,):
-            raise InputError(f"counted must be one number for each of {chains} chains, not shape {n_sweeps.shape}")
-        is_usable &= n_sweeps >= MIN_SWEEPS
-    return np.asarray(shares[is_usable])
-
-
 def _measure_edge_deviation(shares: Float64Array) -> float:
-    """Measure `Diagnosis.edge_deviation` from rows that can be compared."""
     if len(shares) < 2:
         return math.nan
     is_certain = (shares <= CERTAIN_MARGIN).all(axis=0) | (shares >= 1 - CERTAIN_MARGIN).all(axis=0)
     return 0.0 if is_certain.all() else float(shares[:, ~is_certain].std(axis=0, ddof=1).mean())
 
 
-def _differing_boundaries(shares: Float64Array) -> float:
+def _count_differing_boundaries(shares: Float64Array) -> float:
     """Return the fraction of the boundaries of any chain that are not boundaries of all chains."""
     n_chains = np.count_nonzero(shares < 0.5, axis=0)  # for which an edge is a boundary
     is_boundary = n_chains > 0
     return float(np.mean(n_chains[is_boundary] < len(shares))) if len(shares) > 1 and is_boundary.any() else 0.0
-
-
-def _describe_doubt(name: str, quality: Mixing, r_hat: float, ess: float) -> str:
-    """Describe what indicates that a quantity has not converged, if anything."""
-    if math.isinf(quality.r_hat):
-        return f"{name}: stuck at different values"
-    if not quality.r_hat <= r_hat:
-        return f"{name}: R-hat {quality.r_hat:.2f}"
-    return "" if quality.ess >= ess else f"{name}: {quality.ess:.0f} effective samples"
-
-
-def _write_summary(
-    chains: int, mixing: dict[str, Mixing], deviation: float, differing: float, doubts: list[str]
-) -> str:
-    if doubts:
-        subject = "one chain, " if chains == 1 else ""
-        where = f"{chains} chains differ on {differing:.0%} of the boundaries; " if differing >= 0.005 else ""
-        return f"{subject}not converged: {where}run longer ({'; '.join(doubts)})"
-    worst = max(quality.r_hat for quality in mixing.values())
-    smallest = min(quality.ess for quality in mixing.values())
-    figures = f"R-hat {worst:.2f}, {smallest:.0f} effective samples"
-    if chains == 1:
-        return f"one chain is stationary ({figures}), which does not show convergence: run 4 chains"
-    edges = "" if math.isnan(deviation) else f", edges differ by {deviation:.2f}"
-    return f"{chains} chains agree ({figures}{edges})"
-
-
-def _check_traces(traces: Sequence[ArrayLike]) -> list[Float64Array]:
-    rows = [np.asarray(trace, dtype=np.float64) for trace in traces]
-    if not rows:
-        raise InputError("there is no chain to diagnose: run at least one")
-    for row in rows:
-        if row.ndim != 2 or row.shape[1] != len(QUANTITIES):
-            raise InputError(f"a trace must have shape (sweeps, {len(QUANTITIES)}), not {row.shape}")
-        if not np.isfinite(row).all():
-            raise InputError("a trace must be finite: leave out the sweeps before the first state that is possible")
-    return rows

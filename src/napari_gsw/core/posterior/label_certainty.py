@@ -1,4 +1,4 @@
-"""How certain a posterior is of each label of an image: of its outline, and that it is one object."""
+"""Certainty of each label of an image: of its outline, and that it is one object."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def measure_stability(
     """(k,) probability that a boundary in or around a label is as shown, averaged by length; NaN if unknown.
 
     Inside, the two sites of an edge should be together; at the border, apart. The chain knows nothing of a border
-    between two labels of one cluster, which were split by their shape: these edges do not count. `together` (m,) is the
-    probability that the ends of an edge share a cluster, `clusters` (n,) are the displayed ones, and `row_of_site` (n,)
-    is the label of a site, -1 for none.
+    between two labels of one cluster, which were split by their shape: these edges do not count.
     """
     ends = row_of_site[problem.edges]
     length = np.ones(len(ends)) if problem.graph is None else problem.graph.length

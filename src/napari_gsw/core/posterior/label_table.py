@@ -26,6 +26,7 @@ from napari_gsw.core.posterior.label_certainty import (
 from napari_gsw.core.posterior.objects import calibrate
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sites.blocked_labels import SiteImage
+from napari_gsw.core.special import sum_by_group
 
 Columns = dict[str, NDArray[Any]]
 # Reads the pixels (\*tile, channels) of an image.
@@ -66,7 +67,6 @@ def measure_regions(
     for c in range(means.shape[1]):
         name = names[c] if c < len(names) else "mean" if means.shape[1] == 1 else f"mean_{c + 1}"
         table[name] = np.bincount(row, means[:, c] * pixels, k) / size
-
     table["stability"] = measure_stability(problem, together, row, row, k)
     touching = slice(None) if problem.graph is None else problem.graph.order == 1
     ends = labels[problem.edges[touching]]
@@ -117,7 +117,8 @@ def measure_labels(
     if steps.shape != (len(shape),) or not np.isfinite(steps).all() or not steps.all():
         raise InputError(f"scale must be {len(shape)} numbers other than 0, not {scale!r}")
     read, space, rgb = (None, "ZYX"[-len(shape) :], False) if image is None else _make_reader(image, axes, shape)
-    grid = _make_label_grid(labels)
+    chunks = lazy.get_chunk_shape(labels) if lazy.is_lazy(labels) else shape
+    grid = Grid(tuple((*range(0, n, step), n) for n, step in zip(shape, chunks, strict=True)))
     shift = np.zeros(0)
     if read is not None:
         centre = read(grid.inside(tuple(count // 2 for count in grid.counts)))
@@ -127,33 +128,27 @@ def measure_labels(
     whole = {} if lazy.is_lazy(labels) else _measure_whole_regions(np.asarray(labels), sums.pixels, read, steps)
     table = _position_columns(sums, space.lower(), steps, unit, int(np.prod(shape)))
     if read is not None:
-        table |= _value_columns(sums, shift, whole, name_channels(len(shift), rgb, names))
+        table |= _value_columns(sums, shift, whole, _name_channels(len(shift), rgb, names))
     table |= _shape_columns(sums, whole, steps, unit)
     if summary is not None and summary.problem.sites is not None:
-        under = summary.problem.sites if sites is None else sites
-        table |= _certainty_columns(labels, summary, under, clusters, table["index"])
+        sites = summary.problem.sites if sites is None else sites
+        table |= _certainty_columns(labels, summary, sites, clusters, table["index"])
     table["neighbours"] = _list_neighbours(sums.labels, sums.pairs)
     return table
 
 
 class _LabelSums(NamedTuple):
-    labels: NDArray[np.uint64]  # (k,) labels other than 0, ascending
+    """Sums over the pixels of k labels in d dimensions."""
+
+    labels: NDArray[np.uint64]  # (k,) ascending
     pixels: Int64Array  # (k,)
-    first: Float64Array  # (k, d) sums of the coordinates in pixels
+    first: Float64Array  # (k, d) sums of coordinates in pixels
     second: Float64Array  # (k, d (d + 1) / 2) sums of their products
-    low: Int64Array  # (k, d) first pixel of the bounding box
-    high: Int64Array  # (k, d) one after its last pixel
     values: Float64Array  # (k, channels) sums of values less a shift
     squares: Float64Array  # (k, channels) sums of their squares
+    low: Int64Array  # (k, d) first pixel of the bounding box
+    high: Int64Array  # (k, d) one after its last pixel
     pairs: NDArray[np.uint64]  # (p, 2) labels that touch, the smaller one first
-
-
-def _make_label_grid(labels: Any) -> Grid:
-    """Tile lazy labels by their chunks; labels in memory are one tile."""
-    if not lazy.is_lazy(labels):
-        return Grid(tuple((0, n) for n in labels.shape))
-    steps = lazy.get_chunk_shape(labels)
-    return Grid(tuple((*range(0, n, step), n) for n, step in zip(labels.shape, steps, strict=True)))
 
 
 def _sum_labels(labels: Any, grid: Grid, read: Reader | None, shift: Float64Array) -> _LabelSums:
@@ -163,23 +158,14 @@ def _sum_labels(labels: Any, grid: Grid, read: Reader | None, shift: Float64Arra
         return _sum_tile(*jobs[0])
     tiles = lazy.map_blocks(_sum_tile, jobs, lambda done: None)
     index, row = np.unique(np.concatenate([tile.labels for tile in tiles]), return_inverse=True)
-    k = len(index)
     joined = _LabelSums(*(np.concatenate(arrays) for arrays in zip(*tiles, strict=True)))
-    low = np.full((k, joined.low.shape[1]), np.iinfo(np.int64).max)
+    low = np.full((len(index), joined.low.shape[1]), np.iinfo(np.int64).max)
     high = np.zeros_like(low)
     np.minimum.at(low, row, joined.low)
     np.maximum.at(high, row, joined.high)
-    return _LabelSums(
-        index,
-        np.bincount(row, joined.pixels, k).astype(np.int64),
-        _sum_by_row(row, joined.first.T, k),
-        _sum_by_row(row, joined.second.T, k),
-        low,
-        high,
-        _sum_by_row(row, joined.values.T, k),
-        _sum_by_row(row, joined.squares.T, k),
-        np.unique(joined.pairs, axis=0),
-    )
+    pixels, first, second, values, squares = (sum_by_group(column, row, len(index)) for column in joined[1:6])
+    pairs = np.unique(joined.pairs, axis=0)
+    return _LabelSums(index, pixels.astype(np.int64), first, second, values, squares, low, high, pairs)
 
 
 def _sum_tile(labels: Any, read: Reader | None, shift: Float64Array, around: Slices, inside: Slices) -> _LabelSums:
@@ -190,24 +176,28 @@ def _sum_tile(labels: Any, read: Reader | None, shift: Float64Array, around: Sli
     tile = wide[crop(around, inside)]
     index, rows = _index_labels(tile)
     k, d = len(index), tile.ndim
-    boxes = ndimage.find_objects(rows, k)
-    start = np.array([axis.start for axis in inside])
     mask = rows > 0
     row = rows[mask] - 1
+
+    def sum_columns(columns: list[NDArray[Any]]) -> Float64Array:
+        sums = [np.bincount(row, column, k) for column in columns]
+        return np.stack(sums, axis=1) if sums else np.zeros((k, 0))
+
     coordinates = [
         np.broadcast_to(coordinate.astype(np.float64), tile.shape)[mask] for coordinate in np.ogrid[tuple(inside)]
     ]
-    products = [coordinates[a] * coordinates[b] for a, b in combinations_with_replacement(range(d), 2)]
     channels = [] if read is None else list((read(inside)[mask].astype(np.float64) - shift).T)
+    boxes = [[(axis.start, axis.stop) for axis in box] for box in ndimage.find_objects(rows, k)]
+    corners = np.array(boxes, np.int64).reshape(k, d, 2) + np.array([axis.start for axis in inside])[:, np.newaxis]
     return _LabelSums(
         index,
         np.bincount(row, minlength=k),
-        _sum_by_row(row, coordinates, k),
-        _sum_by_row(row, products, k),
-        np.array([[axis.start for axis in box] for box in boxes], np.int64).reshape(k, d) + start,
-        np.array([[axis.stop for axis in box] for box in boxes], np.int64).reshape(k, d) + start,
-        _sum_by_row(row, channels, k),
-        _sum_by_row(row, [channel**2 for channel in channels], k),
+        sum_columns(coordinates),
+        sum_columns([coordinates[a] * coordinates[b] for a, b in combinations_with_replacement(range(d), 2)]),
+        sum_columns(channels),
+        sum_columns([channel**2 for channel in channels]),
+        corners[..., 0],
+        corners[..., 1],
         _find_touching(wide, crop(around, inside)),
     )
 
@@ -223,11 +213,6 @@ def _index_labels(labels: LabelImage) -> tuple[NDArray[np.uint64], NDArray[np.in
     is_used[0] = False
     table = np.where(is_used, np.cumsum(is_used), 0).astype(np.int32)
     return np.flatnonzero(is_used).astype(np.uint64), table[labels]
-
-
-def _sum_by_row(row: NDArray[np.integer], columns: Any, k: int) -> Float64Array:
-    """(k, columns) sums of each column by row."""
-    return np.stack([np.bincount(row, column, k) for column in columns], axis=1) if len(columns) else np.zeros((k, 0))
 
 
 def _find_touching(wide: LabelImage, inner: Slices) -> NDArray[np.uint64]:
@@ -250,19 +235,15 @@ def _list_neighbours(labels: NDArray[np.integer], pairs: NDArray[np.integer]) ->
     return np.array([" ".join(map(str, neighbours)) for neighbours in split], dtype=object)
 
 
-def column_header(name: str, unit: str, power: int = 1) -> str:
-    """Write the header of a column with its unit, if there is one.
-
-    >>> column_header("area", "µm", 2), column_header("area", "", 2)
-    ('area (µm²)', 'area')
-    """
+def _column_header(name: str, unit: str, power: int = 1) -> str:
+    """Write the header of a column with its unit, if there is one, as in "area (µm²)"."""
     return f"{name} ({unit}{POWERS[power]})" if unit else name
 
 
-def name_channels(count: int, rgb: bool, names: Sequence[str] = ()) -> list[str]:
+def _name_channels(count: int, rgb: bool, names: Sequence[str] = ()) -> list[str]:
     """Name the channels in column headers: an underscore and a name, or nothing if there is one channel.
 
-    >>> name_channels(1, False), name_channels(2, False), name_channels(2, False, ["DAPI", "GFP"])
+    >>> _name_channels(1, False), _name_channels(2, False), _name_channels(2, False, ["DAPI", "GFP"])
     ([''], ['_1', '_2'], ['_DAPI', '_GFP'])
     """
     if len(set(names)) == count == len(names):
@@ -323,18 +304,17 @@ def _count_hull_pixels(image: NDArray[np.bool_]) -> float:
 
 def _position_columns(sums: _LabelSums, axes: str, steps: Float64Array, unit: str, pixels: int) -> Columns:
     """Label, size, centroid and bounding box."""
+    size = _column_header("area" if len(axes) == 2 else "volume", unit, len(axes))
     table: Columns = {
         "index": sums.labels.astype(np.int64),
         "pixels": sums.pixels,
-        column_header("area" if len(axes) == 2 else "volume", unit, len(axes)): sums.pixels * float(np.prod(steps)),
+        size: sums.pixels * float(np.prod(steps)),
         "share (%)": 100 * sums.pixels / pixels,
     }
     centroid = sums.first / sums.pixels[:, np.newaxis] * steps
-    for a, axis in enumerate(axes):
-        table[column_header(f"centroid_{axis}", unit)] = centroid[:, a]
+    table |= {_column_header(f"centroid_{axis}", unit): centroid[:, a] for a, axis in enumerate(axes)}
     for name, corner in (("first", sums.low), ("end", sums.high)):
-        for a, axis in enumerate(axes):
-            table[f"{name}_{axis}"] = corner[:, a]
+        table |= {f"{name}_{axis}": corner[:, a] for a, axis in enumerate(axes)}
     return table
 
 
@@ -364,14 +344,14 @@ def _shape_columns(sums: _LabelSums, whole: Columns, steps: Float64Array, unit: 
     smallest, largest = variance[:, 0], variance[:, -1]
     factor = 16.0 if d == 2 else 20.0
     table: Columns = {
-        column_header("major_axis", unit): np.sqrt(factor * largest),
-        column_header("minor_axis", unit): np.sqrt(factor * smallest),
+        _column_header("major_axis", unit): np.sqrt(factor * largest),
+        _column_header("minor_axis", unit): np.sqrt(factor * smallest),
     }
     if d == 2:
         ratio = np.divide(smallest, largest, out=np.ones(k), where=largest > 0)
         table["eccentricity"] = np.sqrt(1 - ratio)
     if "perimeter" in whole:
-        table[column_header("perimeter", unit)] = whole["perimeter"] * steps[0]
+        table[_column_header("perimeter", unit)] = whole["perimeter"] * steps[0]
     if "solidity" in whole:
         table["solidity"] = whole["solidity"]
     return table
@@ -383,10 +363,9 @@ def _certainty_columns(
     """Sites, cluster, and how certain the posterior is."""
     problem, k = summary.problem, len(index)
     overlap = count_overlap(problem, sites, labels, index)
+    row, probability = overlap.row_of_site, object_probability(summary.draws, overlap, k)
     clusters = summary.clusters if clusters is None else clusters
-    is_locked = (overlap.row_of_site >= 0) & (summary.seeds >= 0)
-    n_sites = np.bincount(overlap.row_of_site[overlap.row_of_site >= 0], minlength=k)
-    probability = object_probability(summary.draws, overlap, k)
+    n_sites = np.bincount(row[row >= 0], minlength=k)
     partner_columns: Columns = {}
     if problem.has_fragments:
         probability = np.where(n_sites > 1, calibrate(probability), probability)
@@ -398,8 +377,8 @@ def _certainty_columns(
     return {
         "sites": n_sites,
         "cluster": find_commonest(clusters, overlap, k),
-        "stability": measure_stability(problem, summary.snapshot.together, clusters, overlap.row_of_site, k),
+        "stability": measure_stability(problem, summary.snapshot.together, clusters, row, k),
         "one_object": probability,
         **partner_columns,
-        "locked": np.bincount(overlap.row_of_site[is_locked], minlength=k),
+        "locked": np.bincount(row[(row >= 0) & (summary.seeds >= 0)], minlength=k),
     }

@@ -1,4 +1,4 @@
-"""Which objects stand out from the background: the border of an object is a border of the image, too.
+"""Contrast of objects with the background: the border of an object is a border of the image, too.
 
 A threshold cuts objects out of any image, also out of noise, a ramp or blur. In such an image slopes do not depend on
 the level: the border is about as steep as the rest. (In a stationary Gaussian field the mean slope along a level is
@@ -44,12 +44,6 @@ class EdgeContrast(NamedTuple):
     anywhere: Float64Array  # (2,) squares of all slopes, and pixels
 
     @property
-    def typical_slope(self) -> float:
-        """Mean slope far from borders."""
-        is_rare = self.elsewhere[1] < MIN_ELSEWHERE * self.anywhere[1]
-        return float(np.sqrt(_mean(self.anywhere)) if is_rare else _mean(self.elsewhere))
-
-    @property
     def distinction(self) -> float:
         """Steepness of the borders of all objects times separation of their signal."""
         steepness = float(_mean(self.border.sum(axis=0))) / max(float(np.sqrt(_mean(self.anywhere))), 1e-12)
@@ -66,10 +60,9 @@ def measure_contrast(
     core: tuple[slice, ...] | None = None,
     pieces: Int32Array | None = None,
 ) -> EdgeContrast:
-    """Sum the slopes of a signal along the borders of objects, and elsewhere.
+    """Sum the slopes of a signal along the borders of objects, and elsewhere; `mask` are the pixels with a site.
 
-    Only the pixels of `core` are summed, by the labels `pieces` (\\*core,) in place of the objects. `mask` are the
-    pixels that belong to a site.
+    Only the pixels of `core` are summed, by the labels `pieces` (\\*core,) in place of the objects.
     """
     from scipy import ndimage
 
@@ -100,18 +93,19 @@ def find_contrasting_objects(contrast: EdgeContrast, min_distinction: float, ndi
     If they are not distinct together, none is: the steepest of many are so by chance. An object that does not touch the
     background stands out if the others together do.
     """
-    length = contrast.border[:, 1]
-    if not has_contrast(contrast, min_distinction, ndim):
-        return np.zeros(len(length), bool)
-    slope, pixels = _mean(contrast.border), contrast.signal[:, 2]
-    mean = _mean(contrast.signal[:, ::2])
+    border, signal, elsewhere, anywhere = contrast
+    length = border[:, 1]
+    slope, mean = _mean(border), _mean(signal[:, ::2])
     height = np.abs(mean - mean[0]) / STEP
-    radius = np.sqrt(pixels / np.pi) if ndim == 2 else np.cbrt(pixels * 0.75 / np.pi)
+    radius = np.sqrt(signal[:, 2] / np.pi) if ndim == 2 else np.cbrt(signal[:, 2] * 0.75 / np.pi)
     width_of_all = (height @ length) / max(slope @ length, 1e-12)
-    if width_of_all > max(ALL_SHARP, ALL_SOFT * (radius @ length) / max(length.sum(), 1)):
+    max_width = max(ALL_SHARP, ALL_SOFT * (radius @ length) / max(length.sum(), 1))
+    if not has_contrast(contrast, min_distinction, ndim) or width_of_all > max_width:
         return np.zeros(len(length), bool)
+    is_rare = elsewhere[1] < MIN_ELSEWHERE * anywhere[1]
+    typical_slope = float(np.sqrt(_mean(anywhere)) if is_rare else _mean(elsewhere))
     is_wide = height > slope * np.clip(SOFT * radius, SHARP, SOFTEST)
-    return np.asarray((length == 0) | ((slope >= MIN_STEEPNESS * contrast.typical_slope) & ~is_wide))
+    return np.asarray((length == 0) | ((slope >= MIN_STEEPNESS * typical_slope) & ~is_wide))
 
 
 def _sum_by_label(labels: Int32Array, k: int, *values: Float64Array) -> Float64Array:

@@ -85,7 +85,7 @@ def split_objects(shown: LabelImage, line: BoolArray, objects: bool) -> Edit:
     touched = np.unique(shown[line & (shown > 0)])
     n_new = 0
     for label in touched.tolist():
-        box = find_padded_box(shown == label)
+        box = _find_padded_box(shown == label)
         mask = shown[box] == label
         pieces = measure.label(mask & ~line[box], connectivity=1)
         size = np.bincount(pieces.ravel())
@@ -93,8 +93,7 @@ def split_objects(shown: LabelImage, line: BoolArray, objects: bool) -> Edit:
         is_kept[0] = False
         if is_kept.sum() < 2:
             continue
-        markers = np.where(is_kept[pieces], pieces, 0)
-        pieces = segmentation.watershed(np.zeros(mask.shape, np.uint8), markers, mask=mask)
+        pieces = _fill_nearest(np.where(is_kept[pieces], pieces, 0), mask)
         order = np.flatnonzero(is_kept)[np.argsort(-size[is_kept], kind="stable")]
         new_labels = np.zeros(len(size), np.int32)
         new_labels[order] = [label, *find_unused_labels(shown, len(order) - 1 + n_new)[n_new:]]
@@ -114,10 +113,8 @@ def delete_object(shown: LabelImage, label: int, objects: bool) -> Edit:
     mask = _find_object(shown, label, objects)
     if objects:
         return _make_edit("delete", shown, np.where(mask, -1, 0), objects)
-    box, after = find_padded_box(mask), np.zeros(shown.shape, np.int32)
-    markers = np.where(mask, 0, shown)[box].astype(np.int32)
-    nearest = segmentation.watershed(np.zeros(markers.shape, np.uint8), markers, mask=shown[box] > 0)
-    after[box] = np.where(mask[box], nearest, 0)
+    box, after = _find_padded_box(mask), np.zeros(shown.shape, np.int32)
+    after[box] = np.where(mask[box], _fill_nearest(np.where(mask, 0, shown)[box], shown[box] > 0), 0)
     if not after.any():
         raise InputError(f"region {label} cannot be deleted: it has no neighbour that its pixels could join")
     return _make_edit("delete", shown, after, objects, *np.unique(after[after > 0]).tolist())
@@ -132,11 +129,11 @@ def draw_object(shown: LabelImage, scribble: BoolArray, label: int, objects: boo
 
 def erase_pixels(shown: LabelImage, scribble: BoolArray) -> Edit:
     """Turn the pixels of a scribble (\\*shape,) into background, and fix the rest of the objects."""
-    touched = np.unique(shown[scribble & (shown > 0)])
-    if not touched.size:
+    erased = scribble & (shown > 0)
+    if not erased.any():
         raise InputError("there is no object to erase here")
-    after = np.where(np.isin(shown, touched), shown, 0).astype(np.int32)
-    after[scribble & (shown > 0)] = -1
+    after = np.where(np.isin(shown, shown[erased]), shown, 0).astype(np.int32)
+    after[erased] = -1
     return _make_edit("erase", shown, after, True)
 
 
@@ -152,12 +149,18 @@ def edit_from_scribble(
     centre of the brush, empty for a fill or a polygon, and `mask` (\\*shape,) are the pixels that belong to a site.
     """
     scribble = (shown != painted) & mask
-    line = _rasterize_path(shown.shape, path) & mask
-    hit = shown[tuple(trace_path(shown.shape, path).T)] if len(path) else np.zeros(0, shown.dtype)
-    crossed, first = np.unique(hit[hit > 0], return_index=True)
-    along = crossed[np.argsort(first)].tolist()
+    pixels = tuple(trace_path(shown.shape, path).T) if len(path) else (np.zeros(0, np.int64),) * shown.ndim
+    crossed, first = np.unique(shown[pixels], return_index=True)
+    along = [label for label in crossed[np.argsort(first)].tolist() if label > 0]
     if tool == "merge":
         return merge_objects(shown, along, objects, scribble)
+    line = np.zeros(shown.shape, bool)
+    line[pixels] = True
+    if shown.ndim == 3 and len(path):  # a line drawn in one slice is a wall through all
+        flat_axes = np.flatnonzero(np.ptp(np.round(path), axis=0) == 0)
+        if flat_axes.size:
+            line |= line.any(axis=int(flat_axes[0]), keepdims=True)
+    line &= mask
     if tool == "cut":
         return split_objects(shown, line, objects)
     if not scribble.any():
@@ -194,21 +197,22 @@ def _find_object(shown: LabelImage, label: int, objects: bool) -> BoolArray:
     return mask
 
 
-def _rasterize_path(shape: tuple[int, ...], path: PointArray) -> BoolArray:
-    """(\\*shape,) pixels of a path; in a volume those of a wall through all slices, if it was drawn in one slice."""
-    line = np.zeros(shape, bool)
-    if not len(path):
-        return line
-    line[tuple(trace_path(shape, path).T)] = True
-    if len(shape) == 3:
-        flat_axes = np.flatnonzero(np.ptp(np.round(path), axis=0) == 0)
-        if flat_axes.size:
-            line |= line.any(axis=int(flat_axes[0]), keepdims=True)
-    return line
-
-
 def _object_noun(objects: bool) -> str:
     return "object" if objects else "region"
+
+
+def _fill_nearest(markers: NDArray[np.integer], mask: BoolArray) -> Int32Array:
+    """Give each pixel of a mask the nearest of the labels in it."""
+    flat = np.zeros(mask.shape, np.uint8)
+    return np.asarray(segmentation.watershed(flat, markers.astype(np.int32), mask=mask))
+
+
+def _find_padded_box(mask: BoolArray) -> tuple[slice, ...]:
+    """Return the bounding box of a mask that is not empty, with one more pixel on each side that has any."""
+    from scipy import ndimage
+
+    (box,) = ndimage.find_objects(mask.astype(np.uint8))
+    return tuple(slice(max(part.start - 1, 0), part.stop + 1) for part in box)
 
 
 def find_fixed_sites(fixed: Int32Array, sites: Sites, n: int) -> NDArray[np.int8]:
@@ -235,25 +239,13 @@ def apply_edits(base: LabelImage, edits: FixedPixels, min_pixels: int, objects: 
     """
     fixed = edits.fixed if objects else np.maximum(edits.fixed, 0)
     parts = _find_free_objects(base, fixed, min_pixels)
-    used = np.setdiff1d(fixed[fixed > 0], np.array(sorted(edits.unfinished), np.int64))
-    table = match_object_labels(parts, edits.names, used)
+    table = _match_labels(parts, edits.names, set(np.unique(fixed[fixed > 0]).tolist()) - edits.unfinished)
     result: Int32Array = np.where(fixed != 0, np.maximum(fixed, 0), table[parts]).astype(np.int32)
     lost = (base > 0) & (result == 0)
     if not objects and lost.any():
-        box = find_padded_box(lost)
-        result[box] = segmentation.watershed(np.zeros(lost[box].shape, np.uint8), result[box], mask=base[box] > 0)
+        box = _find_padded_box(lost)
+        result[box] = _fill_nearest(result[box], base[box] > 0)
     return result
-
-
-def find_padded_box(mask: BoolArray) -> tuple[slice, ...]:
-    """Return the bounding box of a mask that is not empty, with one more pixel on each side that has any.
-
-    >>> find_padded_box(np.array([[0, 0, 0, 0], [0, 0, 0, 1]], bool))
-    (slice(0, 2, None), slice(2, 4, None))
-    """
-    axes = range(mask.ndim)
-    ends = [np.flatnonzero(mask.any(axis=tuple(a for a in axes if a != axis)))[[0, -1]].tolist() for axis in axes]
-    return tuple(slice(max(a - 1, 0), min(b + 2, n)) for (a, b), n in zip(ends, mask.shape, strict=True))
 
 
 def _find_free_objects(base: LabelImage, fixed: Int32Array, min_pixels: int) -> Int32Array:
@@ -262,11 +254,11 @@ def _find_free_objects(base: LabelImage, fixed: Int32Array, min_pixels: int) -> 
 
     free = np.where(fixed == 0, base, 0).astype(np.int32)
     is_broken = np.zeros(int(base.max()) + 1, bool)
-    is_broken[np.unique(base[fixed != 0])] = True
+    is_broken[base[fixed != 0]] = True
     is_broken[0] = False
     broken = is_broken[free]
     if broken.any():
-        box = find_padded_box(broken)
+        box = _find_padded_box(broken)
         broken = broken[box]
         pieces = measure.label(np.where(broken, free[box], 0), background=0, connectivity=1)
         depth = ndimage.distance_transform_edt(pieces > 0)
@@ -279,28 +271,23 @@ def _find_free_objects(base: LabelImage, fixed: Int32Array, min_pixels: int) -> 
     return np.asarray(np.where(is_used, np.cumsum(is_used), 0).astype(np.int32)[free])
 
 
-def match_object_labels(parts: LabelImage, names: LabelImage, used: NDArray[np.integer]) -> Int64Array:
-    """(parts + 1,) label of each part: the displayed one that it overlaps most, each once, or a free one.
+def _match_labels(parts: LabelImage, names: LabelImage, taken: set[int]) -> Int64Array:
+    """(parts + 1,) label of each part 1, 2, ...: the displayed one that it overlaps most, each once, or a free one.
 
-    `parts` (\\*shape,) are 1, 2, ..., `names` (\\*shape,) the displayed labels, and `used` are not available.
-
-    >>> match_object_labels(np.array([1, 1, 2, 2, 3]), np.array([7, 7, 7, 4, 9]), np.array([9])).tolist()
-    [0, 7, 4, 1]
+    `names` (\\*shape,) are the displayed labels; those `taken` are not available.
     """
     labels = np.zeros(int(parts.max()) + 1, np.int64)
     both = (parts > 0) & (names > 0)
     n_names = int(names.max(initial=0)) + 1
     pairs, count = np.unique(parts[both].astype(np.int64) * n_names + names[both], return_counts=True)
-    taken = set(used.tolist())
     for k in np.argsort(-count, kind="stable").tolist():
         part, name = divmod(int(pairs[k]), n_names)
         if labels[part] == 0 and name not in taken:
             labels[part] = name
             taken.add(name)
     unmatched = np.flatnonzero(labels == 0)[1:]
-    labels[unmatched] = find_free_labels(
-        len(unmatched), np.union1d(np.array(sorted(taken), np.int64), names[names > 0])
-    )
+    used = np.union1d(np.array(sorted(taken), np.int64), names[names > 0])
+    labels[unmatched] = find_free_labels(len(unmatched), used)
     return labels
 
 

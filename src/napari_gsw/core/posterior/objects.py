@@ -21,6 +21,7 @@ from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.posterior.object_contrast import find_contrasting_objects, measure_contrast
+from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.special import expit
 
 # Two fragments are shown as one object above this probability. It is more than one half, since of two objects taken for
@@ -60,17 +61,19 @@ def find_objects(
         image = np.concatenate(([-1], numbers))[sites]
         parts = measure.label(image + 1, background=0, connectivity=1).astype(np.int32)
         mean = np.bincount(parts.ravel(), signal.ravel()) / np.maximum(np.bincount(parts.ravel()), 1)
-        parts = _remove_small(np.where(mean[parts] >= OBJECT_SIGNAL / 2, parts, 0), min_pixels, clamps)
+        parts = keep_objects(parts, mean >= OBJECT_SIGNAL / 2)
+        parts = keep_objects(parts, np.bincount(parts.ravel()) >= min_pixels, clamps)
     else:
-        appearance = measure_appearance(problem, numbers, None if clamps is None else seeds)
-        image = assign_pixels(sites, signal, appearance)
+        image = assign_pixels(sites, signal, measure_appearance(problem, numbers, seeds))
         mask = image >= 0
         outside = np.bincount(image[mask]).argmax() if background is None else np.searchsorted(names, background)
-        parts = _remove_small(measure.label(mask & (image != outside), connectivity=1), min_pixels, clamps)
+        parts = measure.label(mask & (image != outside), connectivity=1).astype(np.int32)
+        parts = keep_objects(parts, np.bincount(parts.ravel()) >= min_pixels, clamps)
         if neck > 0 and parts.any():
             parts = split_at_necks(parts > 0, signal, neck, problem.spacing)
         if distinction > 0 and signal is not None:
-            parts = keep_distinct_objects(parts, mask, signal, distinction, clamps)
+            contrast = measure_contrast(parts, mask, signal)
+            parts = keep_objects(parts, find_contrasting_objects(contrast, distinction, parts.ndim), clamps)
     if clamps is None:
         return _number_by_first_pixel(parts)
     clamped = label_clamped_objects(parts, image, sites, clamps)
@@ -79,12 +82,11 @@ def find_objects(
     return np.where(clamped > 0, clamped, table[free])
 
 
-def _remove_small(parts: Int32Array, min_pixels: int, clamps: Int32Array | None) -> Int32Array:
-    """Set parts with fewer pixels and without a clamp to 0."""
-    is_small = np.bincount(parts.ravel()) < min_pixels
+def keep_objects(parts: Int32Array, is_kept: BoolArray, clamps: Int32Array | None = None) -> Int32Array:
+    """Set the parts that are not kept (parts + 1,) and hold no clamp to 0."""
     if clamps is not None:
-        is_small[np.unique(parts[clamps > 0])] = False
-    return np.where(is_small[parts], 0, parts)
+        is_kept[parts[clamps > 0]] = True
+    return np.where(is_kept[parts], parts, 0)
 
 
 def _number_by_first_pixel(parts: Int32Array) -> Int32Array:
@@ -94,21 +96,6 @@ def _number_by_first_pixel(parts: Int32Array) -> Int32Array:
     objects = np.flatnonzero(names > 0)
     number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
     return number[index].reshape(parts.shape)
-
-
-def keep_distinct_objects(
-    parts: Int32Array,
-    mask: BoolArray,
-    signal: NDArray[np.float32],
-    distinction: float,
-    clamps: Int32Array | None = None,
-) -> Int32Array:
-    """Set the parts that do not stand out from the background to 0, unless they hold a clamp."""
-    is_kept = find_contrasting_objects(measure_contrast(parts, mask, signal), distinction, parts.ndim)
-    if clamps is not None:
-        is_kept[parts[clamps > 0]] = True
-    is_kept[0] = False
-    return np.where(is_kept[parts], parts, 0)
 
 
 def paint_clamps(sites: Int32Array, seeds: Int32Array | None) -> Int32Array | None:
@@ -125,8 +112,7 @@ def label_clamped_objects(
 
     A clamped site belongs to the part that has most of its pixels, since a neck may cut through it. In a part with
     several clamps each begins with the connected pixels of its cluster, and the rest goes to the nearest of these.
-    Clamped pixels of the background are shown by themselves. By pixel, `parts` are objects from 1, `clusters` are -1
-    for none, and `sites` and `clamps` 0 for none.
+    By pixel, `parts` are objects from 1, and `clusters` are -1 for none.
     """
     is_clamped = clamps > 0
     triples, count = np.unique(
@@ -136,10 +122,9 @@ def label_clamped_objects(
     largest = order[np.unique(triples[0, order], return_index=True)[1]]
     pairs = np.unique(triples[:0:-1, largest], axis=1)  # the part of each site, and its clamp
     pairs = pairs[:, pairs[0] > 0]
-    has_several = np.bincount(pairs[0], minlength=int(parts.max()) + 1) > 1
-    label = np.zeros(len(has_several), np.int32)
+    label = np.zeros(int(parts.max()) + 1, np.int32)
     label[pairs[0]] = pairs[1]
-    contested = has_several[parts]
+    contested = (np.bincount(pairs[0], minlength=len(label)) > 1)[parts]
     result = np.where(contested, 0, label[parts])
     if contested.any():
         cores = measure.label(np.where(contested, clusters + 1, 0), background=0, connectivity=1)
@@ -147,8 +132,7 @@ def label_clamped_objects(
         label[cores[is_clamped & contested]] = clamps[is_clamped & contested]
         markers = np.where(contested, np.where(is_clamped, clamps, label[cores]), 0)
         result[contested] = segmentation.watershed(np.zeros(parts.shape, np.uint8), markers, mask=contested)[contested]
-    result[is_clamped] = clamps[is_clamped]
-    return np.asarray(result.astype(np.int32))
+    return np.where(is_clamped, clamps, result).astype(np.int32)
 
 
 def find_free_labels(count: int, used: NDArray[np.integer]) -> Int32Array:
@@ -164,8 +148,7 @@ def find_free_labels(count: int, used: NDArray[np.integer]) -> Int32Array:
 def find_largest_cluster(problem: Problem, clusters: NDArray[np.integer]) -> int:
     """Return the cluster with most pixels in all images of a problem, so that they have the same background."""
     names, numbers = np.unique(clusters, return_inverse=True)
-    pixels = np.ones(problem.n) if problem.graph is None else problem.graph.pixels
-    return int(names[np.bincount(numbers, pixels).argmax()])
+    return int(names[np.bincount(numbers, count_site_pixels(problem)).argmax()])
 
 
 def find_background_sites(problem: Problem, clusters: NDArray[np.integer]) -> BoolArray:
@@ -259,13 +242,12 @@ def same_object_probability(problem: Problem, draws: Int32Array) -> Float64Array
     """
     i, j = problem.edges.T
     total = np.zeros(len(problem.edges))
-    sites = np.arange(problem.n)
     for state in draws:
         n_colours = max(COLOURS, int(state.max()) + 1)
         log_weight = np.bincount(i * n_colours + state[j], problem.beta, problem.n * n_colours)
         log_weight += np.bincount(j * n_colours + state[i], problem.beta, problem.n * n_colours)
         log_weight = log_weight.reshape(problem.n, n_colours)
-        weight = np.exp(log_weight - log_weight.max(axis=1)[sites, None])
+        weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         total += (weight[i, state[j]] + weight[j, state[i]]) / 2
     return total / max(len(draws), 1)
@@ -278,8 +260,9 @@ def calibrate(probability: Float64Array) -> Float64Array:
     third. The calibrated log odds are ``SLOPES[0] log p - SLOPES[1] log(1 - p) + SHIFT``.
     """
     p = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-    calibrated = expit(CALIBRATION_SLOPES[0] * np.log(p) - CALIBRATION_SLOPES[1] * np.log1p(-p) + CALIBRATION_SHIFT)
-    return np.asarray(np.where(np.isnan(probability), np.nan, calibrated))
+    return np.asarray(
+        expit(CALIBRATION_SLOPES[0] * np.log(p) - CALIBRATION_SLOPES[1] * np.log1p(-p) + CALIBRATION_SHIFT)
+    )
 
 
 def decode_objects(problem: Problem, same_object: Float64Array, seeds: Int32Array) -> Int32Array | None:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import Float64Array, Int32Array
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array
 from napari_gsw.core.graph.merge_tree import MergeTree, build_strength_tree
 from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
+from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.special import logit
 
@@ -32,7 +33,7 @@ def find_regions(
     clusters: NDArray[np.integer],
     min_pixels: int = 0,
     together: Float64Array | None = None,
-    is_locked: NDArray[np.bool_] | None = None,
+    is_locked: BoolArray | None = None,
 ) -> Int32Array:
     """(n,) int32 region of each site, numbered 0, 1, ... by the first site.
 
@@ -43,7 +44,7 @@ def find_regions(
     touching = slice(None) if problem.graph is None else problem.graph.order == 1
     edges = problem.edges[touching]
     length = np.ones(len(edges)) if problem.graph is None else problem.graph.length[touching]
-    pixels = np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
+    pixels = count_site_pixels(problem)
     if is_locked is not None:
         pixels = np.where(is_locked, np.inf, pixels)
     region = group_connected(problem.n, edges[clusters[edges[:, 0]] == clusters[edges[:, 1]]])
@@ -78,18 +79,18 @@ def _merge_smallest(
     both = np.concatenate((ends[border], ends[border][:, ::-1])).astype(np.int64)
     key, index = np.unique(both[:, 0] * k + both[:, 1], return_inverse=True)
     source, target = key // k, key % k
-    if tie is not None:
-        weight = np.tile(length[border], 2)
-        cost = -np.bincount(index, weight * np.tile(tie[border], 2), len(key)) / np.bincount(index, weight, len(key))
-    elif means is not None:
+    if means is not None:
         weight = np.where(np.isfinite(pixels), pixels, 1.0)
         total = np.bincount(region, weight, k)
         mean = np.stack([np.bincount(region, channel * weight, k) / total for channel in means.T], axis=1)
         cost = np.linalg.norm(mean[source] - mean[target], axis=1)
     else:
-        cost = -np.bincount(index, np.tile(length[border], 2), len(key)).astype(np.float64)
+        weight = np.tile(length[border], 2)
+        cost = -np.bincount(index, weight if tie is None else weight * np.tile(tie[border], 2), len(key))
+        if tie is not None:
+            cost = cost / np.bincount(index, weight, len(key))
     rank = np.empty(k, np.int64)
-    rank[np.lexsort((np.arange(k), size))] = np.arange(k)
+    rank[np.argsort(size, kind="stable")] = np.arange(k)
     lowest = np.full(k, k)
     np.minimum.at(lowest, source, rank[target])
     is_moving = (size < min_pixels) & (rank < lowest)
@@ -107,8 +108,8 @@ def make_boundary_tree(problem: Problem, together: Float64Array) -> MergeTree:
 
     `together` (m,) is the probability that the ends of an edge share a cluster, without NaN.
     """
-    edges, odds, length, pixels, growth = _measure_strengths(problem, together)
-    return build_strength_tree(problem.n, edges, odds, pixels, growth, length)
+    edges, odds, length, growth = _measure_strengths(problem, together)
+    return build_strength_tree(problem.n, edges, odds, count_site_pixels(problem), growth, length)
 
 
 def merge_weak_boundaries(
@@ -116,7 +117,7 @@ def merge_weak_boundaries(
     together: Float64Array,
     regions: Int32Array,
     weakest: float,
-    is_locked: NDArray[np.bool_] | None = None,
+    is_locked: BoolArray | None = None,
 ) -> Int32Array:
     """(n,) int32 regions, by first site, after merging across boundaries up to a height of the boundary tree.
 
@@ -126,32 +127,29 @@ def merge_weak_boundaries(
     """
     if weakest <= 0 or np.isnan(together).any():
         return regions
-    edges, odds, length, pixels, growth = _measure_strengths(problem, together)
+    edges, odds, length, growth = _measure_strengths(problem, together)
     ends = regions[edges]
     between = ends[:, 0] != ends[:, 1]
     if is_locked is not None and is_locked.any():
         between &= ~np.isin(ends, regions[is_locked]).any(axis=1)
     if not between.any():
         return regions
-    size = np.bincount(regions, pixels)
-    length = None if length is None else length[between]
-    tree = build_strength_tree(len(size), ends[between], odds[between], size, growth, length)
+    size = np.bincount(regions, count_site_pixels(problem))
+    tree = build_strength_tree(len(size), ends[between], odds[between], size, growth, length[between])
     return canonical_labels(tree.labels(weakest)[regions])
 
 
 class _BoundaryStrengths(NamedTuple):
     edges: Int32Array  # (m, 2) sites that touch
     odds: Float64Array  # (m,) log odds of a boundary
-    length: Float64Array | None  # (m,)
-    pixels: Float64Array  # (n,)
-    growth: float
+    length: Float64Array  # (m,)
+    growth: float  # of the log odds with the size of the smaller region
 
 
 def _measure_strengths(problem: Problem, together: Float64Array) -> _BoundaryStrengths:
     graph = problem.graph
     touching = np.ones(len(together), bool) if graph is None else graph.order == 1
-    pixels = np.ones(problem.n) if graph is None else graph.pixels.astype(np.float64)
-    length = None if graph is None else graph.length[touching]
+    length = np.ones(len(together)) if graph is None else graph.length[touching]
     posterior = boundary_log_odds(together)
     settings = problem.settings or Settings()
     if settings.coupling == "learnt" and settings.beta != 0:
@@ -161,7 +159,7 @@ def _measure_strengths(problem: Problem, together: Float64Array) -> _BoundaryStr
     else:
         contrast = _contrast_log_odds(problem, settings)
         odds, growth = PLAIN_INTERCEPT + contrast + PLAIN_POSTERIOR * posterior, PLAIN_GROWTH
-    return _BoundaryStrengths(problem.edges[touching], odds[touching], length, pixels, growth)
+    return _BoundaryStrengths(problem.edges[touching], odds[touching], length, growth)
 
 
 def boundary_log_odds(together: Float64Array) -> Float64Array:

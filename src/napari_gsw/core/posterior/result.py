@@ -36,7 +36,7 @@ def make_trace(rows: Float64Array, last: int) -> Trace:
     return Trace(np.arange(last - len(rows), last) + 1, rows[:, 0], rows[:, 1].astype(np.int64), rows[:, 2])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ResultBase:
     """The part of a result that needs no image.
 
@@ -91,12 +91,17 @@ class ResultBase:
     @property
     def n_regions(self) -> int:
         """Number of regions of the reported partition, or of objects if that is the view."""
+        if self.has_background:
+            return sum(image.n_objects for image in self._image_summaries())
         return len(np.unique(self._select_sites(self.regions)))
 
     def _select_sites(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Select the labels (n,) of the sites of this image, if it is one of several."""
         image_sites = self.summary.image_sites
         return labels if image_sites is None else labels[image_sites]
+
+    def _image_summaries(self) -> list[Summary]:
+        return [self.summary]
 
     @property
     def has_background(self) -> bool:
@@ -160,11 +165,6 @@ class Result(ResultBase):
     labels: LabelImage
     uncertainty: NDArray[np.float32]
     boundary: NDArray[np.float32]
-
-    @property
-    def n_regions(self) -> int:
-        """Number of regions of the reported partition, or of objects if that is the view."""
-        return self.summary.n_objects if self.has_background else super().n_regions
 
     @cached_property
     def contour(self) -> NDArray[np.float32]:
@@ -248,10 +248,8 @@ class SharedResult(ResultBase):
         """Boundary probability of each image."""
         return [image.boundary for image in self.images]
 
-    @property
-    def n_regions(self) -> int:
-        """Number of regions in all images, or of objects if that is the view."""
-        return sum(image.n_regions for image in self.images) if self.has_background else super().n_regions
+    def _image_summaries(self) -> list[Summary]:
+        return [image.summary for image in self.images]
 
     def __getitem__(self, number: int) -> Result:
         return self.images[number]

@@ -66,7 +66,7 @@ class Summary:
             getattr(self, name)
         other = copy(self)
         other.problem, other.image_sites = problem, image_sites
-        for name in ("_objects", "labels", "n_objects"):
+        for name in ("_objects", "_displayed", "labels"):
             other.__dict__.pop(name, None)
         return other
 
@@ -83,8 +83,7 @@ class Summary:
     @property
     def is_estimated(self) -> bool:
         """Whether enough sweeps after the burn-in have been counted for probabilities."""
-        has_draws = not np.isnan(self.snapshot.together).any() and any(len(rows) for rows in self.snapshot.draws)
-        return has_draws and self.counted >= MIN_SWEEPS
+        return not np.isnan(self.snapshot.together).any() and len(self.draws) > 0 and self.counted >= MIN_SWEEPS
 
     @property
     def counted(self) -> int:
@@ -99,8 +98,7 @@ class Summary:
     @cached_property
     def draws(self) -> Int32Array:
         """(d, n) partitions after the burn-in, of all chains."""
-        rows = self.snapshot.draws
-        return np.concatenate(rows) if rows else np.empty((0, self.problem.n), np.int32)
+        return np.concatenate([np.empty((0, self.problem.n), np.int32), *self.snapshot.draws])
 
     def consensus(self, loss: Loss = "vi") -> Consensus:
         """Find the partition of least expected loss over the draws."""
@@ -186,39 +184,6 @@ class Summary:
         return number_clusters(self._parts, self.named_seeds)
 
     @cached_property
-    def _objects(self) -> SiteImage | None:
-        """Objects pixel by pixel, if that is the view."""
-        problem, settings = self.problem, self.settings
-        if settings.view != "objects" or problem.closed:
-            return None
-        options = self.min_pixels, settings.neck, self.named_seeds
-        if problem.block_context is not None:
-            return label_block_objects(problem, self.partition, *options, distinction=settings.distinction)
-        background = None if self.image_sites is None else find_largest_cluster(problem, self.partition)
-        return find_objects(problem, self.partition, *options, background, settings.distinction)
-
-    @cached_property
-    def _edited(self) -> Int32Array | None:
-        """Labels of the objects or regions with the edits; None without edits."""
-        if self.edits is None:
-            return None
-        objects = self.settings.view == "objects"
-        base = self._objects if objects else self.problem.paint(self.regions)
-        return apply_edits(np.asarray(base), self.edits, self.min_pixels, objects)
-
-    @cached_property
-    def labels(self) -> NDArray[np.integer]:
-        """Label image of the view; of regions or objects once the user has edited them."""
-        if self._edited is not None:
-            return self._edited
-        if isinstance(self._objects, BlockedLabels):
-            return cast(NDArray[np.integer], to_lazy_sites(self._objects).astype(np.uint32))
-        if self._objects is not None:
-            is_lazy = isinstance(self.problem.sites, BlockedLabels)
-            return to_lazy(self._objects, self._objects.shape) if is_lazy else self._objects
-        return cast(NDArray[np.integer], self.problem.paint(self.numbers))
-
-    @cached_property
     def numbers(self) -> Int64Array:
         """(n,) label of each site in the view of clusters or regions.
 
@@ -229,24 +194,54 @@ class Summary:
             return _find_commonest_labels(self._parts, self.clusters, count_site_pixels(self.problem))
         return self.regions if self.settings.view == "regions" else self.clusters
 
+    @cached_property
+    def _objects(self) -> SiteImage | None:
+        """Objects pixel by pixel, if that is the view."""
+        problem, settings = self.problem, self.settings
+        if settings.view != "objects" or problem.closed:
+            return None
+        options = self.min_pixels, settings.neck, self.named_seeds
+        if problem.block_context is not None:
+            return label_block_objects(problem, self.partition, *options, settings.distinction)
+        background = None if self.image_sites is None else find_largest_cluster(problem, self.partition)
+        return find_objects(problem, self.partition, *options, background, settings.distinction)
+
+    @cached_property
+    def _displayed(self) -> SiteImage | None:
+        """Objects, or the label image with the edits of the user; None if every site has one label."""
+        if self.edits is None:
+            return self._objects
+        objects = self.settings.view == "objects"
+        base = self._objects if objects else self.problem.paint(self.regions)
+        return apply_edits(np.asarray(base), self.edits, self.min_pixels, objects)
+
+    @cached_property
+    def labels(self) -> NDArray[np.integer]:
+        """Label image of the view; of regions or objects once the user has edited them."""
+        image = self._displayed
+        if image is None:
+            return cast(NDArray[np.integer], self.problem.paint(self.numbers))
+        if isinstance(image, BlockedLabels):
+            return cast(NDArray[np.integer], to_lazy_sites(image).astype(np.uint32))
+        is_lazy = isinstance(self.problem.sites, BlockedLabels) and self.edits is None
+        return to_lazy(image, image.shape) if is_lazy else image
+
+    def _label_tables(self) -> Sequence[NDArray[np.integer]]:
+        """Return arrays that together hold all labels of the label image."""
+        image = self.numbers if self._displayed is None else self._displayed
+        return image.numbers if isinstance(image, BlockedLabels) else [image]
+
     @property
     def largest(self) -> int:
         """Largest label in the label image."""
-        if self._edited is not None:
-            return int(self._edited.max())
-        if isinstance(self._objects, BlockedLabels):
-            return int(max(table.max() for table in self._objects.numbers))
-        return int((self.numbers if self._objects is None else self._objects).max())
+        return int(max(table.max() for table in self._label_tables()))
 
-    @cached_property
+    @property
     def n_objects(self) -> int:
         """Number of objects, if that is the view; labels of clamps may be larger."""
         if self._objects is None:
             return 0
-        if self._edited is not None:
-            return len(np.setdiff1d(self._edited, [0]))
-        tables = self._objects.numbers if isinstance(self._objects, BlockedLabels) else [self._objects]
-        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in tables]), [0]))
+        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in self._label_tables()]), [0]))
 
     def labels_at_detail(self, share: float) -> Int64Array:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""

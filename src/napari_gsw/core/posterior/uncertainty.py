@@ -44,13 +44,9 @@ class BoundaryFaces(NamedTuple):
     edge: NDArray[np.int32]
 
 
-def find_boundary_faces(problem: Problem) -> BoundaryFaces:
-    """Find the faces between the sites of a problem's image, which make boundary images quickly."""
-    return _find_faces(problem, problem.site_image)
-
-
-def _find_faces(problem: Problem, sites: NDArray[np.int32]) -> BoundaryFaces:
-    """Find the faces in the sites of an image or a tile."""
+def find_boundary_faces(problem: Problem, sites: NDArray[np.int32] | None = None) -> BoundaryFaces:
+    """Find the faces between the sites of an image, which make boundary images quickly, or of a tile."""
+    sites = problem.site_image if sites is None else sites
     if problem.graph is None:
         raise InputError("this problem was not made from an image, so there is no boundary image")
     n = problem.n
@@ -81,8 +77,8 @@ def make_boundary_image(
     """
     probability = (1 - together).astype(np.float32)
 
-    def paint(sites: NDArray[np.int32], faces: BoundaryFaces | None = None) -> NDArray[np.float32]:
-        first, second, edge = _find_faces(problem, sites) if faces is None else faces
+    def paint(sites: NDArray[np.int32]) -> NDArray[np.float32]:
+        first, second, edge = faces or find_boundary_faces(problem, sites)
         image = np.zeros(sites.shape, np.float32)
         with np.errstate(invalid="ignore"):  # NaN where no sweep has been counted
             for pixels in (first, second):
@@ -92,4 +88,4 @@ def make_boundary_image(
     if isinstance(problem.sites, BlockedLabels):
         lazy_image: NDArray[np.float32] = map_blocks_with_border(problem.sites, paint, np.float32)
         return lazy_image
-    return paint(problem.site_image, faces)
+    return paint(problem.site_image)
