@@ -33,7 +33,7 @@ from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings.setting import Options
 from napari_gsw.core.versions import collect_versions
 from napari_gsw.files.geometry import Geometry, resolve_geometry
-from napari_gsw.files.images import open_image, read_geometry_or_unknown, read_image, read_spacing
+from napari_gsw.files.images import open_image, read_geometry, read_image, read_spacing
 
 GROUP = "napari_gsw.methods"
 # Label images and maps that a method may take beside the image.
@@ -140,7 +140,7 @@ class Choice:
 
     def place(self, path: str | os.PathLike[str]) -> Geometry:
         """Read the geometry of a file's image, by the axes and the spacing of the settings."""
-        return resolve_geometry(read_geometry_or_unknown(path), self.settings.axes, self.settings.spacing)
+        return resolve_geometry(read_geometry(path), self.settings.axes, self.settings.spacing)
 
 
 def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapping[str, Any] | None = None) -> Choice:

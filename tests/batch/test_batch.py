@@ -20,6 +20,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 import tifffile
+import zarr
 from skimage.data import astronaut
 
 import napari_gsw as gsw
@@ -163,10 +164,8 @@ def test_formats_extras_and_other_methods(folder, tmp_path):
 
 
 def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
-    from napari_gsw.files.zarr_io import zarr_package
-
     (tmp_path / "images").mkdir()
-    array = zarr_package().open_array(
+    array = zarr.open_array(
         str(tmp_path / "images" / "v.zarr"), mode="w", shape=(220, 200), chunks=(50, 50), dtype="u1"
     )
     array[...] = PICTURE[:220, :200, 0]
@@ -238,13 +237,11 @@ def test_names_never_meet():
 
 
 def test_images_are_found_and_nothing_else(some, tmp_path):
-    from napari_gsw.files.zarr_io import zarr_package
-
     (some / "sub" / "deep").mkdir(parents=True)
     iio.imwrite(some / "sub" / "b.png", PICTURE[:30, :30])
     iio.imwrite(some / "sub" / "deep" / "d.PNG", PICTURE[:30, :30], extension=".png")
     iio.imwrite(some / ".hidden.png", PICTURE[:30, :30])
-    array = zarr_package().open_array(str(some / "v.zarr"), mode="w", shape=(30, 30), dtype="u1")
+    array = zarr.open_array(str(some / "v.zarr"), mode="w", shape=(30, 30), dtype="u1")
     array[...] = PICTURE[:30, :30, 0]
     out = some / "sub" / "out"
     out.mkdir()

@@ -122,13 +122,13 @@ def test_no_row_is_lost_when_another_run_reports_in_between(folder, tmp_path, mo
 
 
 def test_scratch_of_a_living_run_stays(folder, tmp_path):
-    from napari_gsw.files.output_folder import machine, scratch_folder
+    from napari_gsw.files.output_folder import _machine, scratch_folder
 
     out = tmp_path / "out"
     out.mkdir()
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    left = out / f"{SCRATCH}{machine()}-{process.pid}-dead"
+    left = out / f"{SCRATCH}{_machine()}-{process.pid}-dead"
     with scratch_folder(out) as living:
         left.mkdir()
         run_batch(folder, out, selection=part("a1*"), **FAST)

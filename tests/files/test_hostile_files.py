@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_a_zarr_that_claims_more_than_it_holds(tmp_path):
 def test_what_a_file_may_promise(monkeypatch):
     check_promise(2**29, 1)  # any file may unpack to that
     check_promise(2**40 // 2**10, 2**20)
-    monkeypatch.setattr(untrusted, "memory_size", lambda: 2**32)
+    monkeypatch.setattr(untrusted.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**32))
     with pytest.raises(ValueError, match="does not fit into memory"):
         check_promise(2**33, 2**33)
 

@@ -444,16 +444,6 @@ def test_labels_of_64_bits(tmp_path):
             write_labels(labels, tmp_path / f"a{ending}")
 
 
-def test_without_zarr_the_message_tells_how_to_get_it(tmp_path, monkeypatch):
-    write_labels(example(5, 7), tmp_path / "there.zarr")
-    monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(InputError, match=r'pip install "napari-gsw\[batch\]"'):
-        write_labels(example(5, 7), tmp_path / "a.zarr")
-    with pytest.raises(InputError, match=r'pip install "napari-gsw\[batch\]"'):
-        read_labels(tmp_path / "there.zarr")
-    assert [p.name for p in tmp_path.iterdir()] == ["there.zarr"]
-
-
 def test_zarr_is_imported_only_when_it_is_needed(tmp_path, monkeypatch):
     known = builtins.__import__
     monkeypatch.delitem(sys.modules, "zarr", raising=False)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from napari_gsw.batch import interruption
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import package_version
-from napari_gsw.files.output_folder import JOURNALS, ensure_folder, process_name, report_write_errors
+from napari_gsw.files.output_folder import JOURNALS, PROCESS, ensure_folder, report_write_errors
 from napari_gsw.files.results import make_printable
 
 # What a job returns, ready for JSON.
@@ -302,7 +302,7 @@ class Journal:
 
     def __init__(self, folder: Path, stem: str) -> None:
         self.folder, self.stem = folder, stem
-        self.path = folder / f"{stem}.{process_name()}.jsonl"
+        self.path = folder / f"{stem}.{PROCESS}.jsonl"
 
     @classmethod
     def of(cls, title: str, depends_on: Mapping[str, Any], options: JobOptions) -> Journal:

@@ -51,7 +51,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     from napari_gsw.core.interactive.replay import replay
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.files.geometry import resolve_geometry
-    from napari_gsw.files.images import read_geometry_or_unknown
+    from napari_gsw.files.images import read_geometry
     from napari_gsw.files.output_folder import writable_folder
     from napari_gsw.files.results import check_outputs, list_output_files
     from napari_gsw.files.session_file import open_session
@@ -70,7 +70,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     else:
         other = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
         image, axes = open_named_image(arguments.image, other)
-        known = read_geometry_or_unknown(arguments.image)
+        known = read_geometry(arguments.image)
         is_same = bool(saved.looks) and _is_image_of(saved, image)
         other = None if is_same else other.with_axes(axes).with_spacing(arguments.image)
     settings = saved.settings if other is None else other.settings
@@ -109,7 +109,7 @@ def _find_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.sites.blocked_labels import BlockedLabels
     from napari_gsw.files.geometry import geometry_from_layer
-    from napari_gsw.files.images import open_image, read_geometry_or_unknown, read_image
+    from napari_gsw.files.images import open_image, read_geometry, read_image
     from napari_gsw.files.session_file import find_image_files
 
     saved, (first, *_) = session.run, session.images or (None,)
@@ -121,7 +121,7 @@ def _find_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
         if is_lazy(image) and not isinstance(saved.problem.sites, BlockedLabels):  # it was segmented in memory
             image, _ = read_image(file)
         if _is_image_of(saved, image):
-            return image, read_geometry_or_unknown(file)
+            return image, read_geometry(file)
     if not files and (first is None or first.pixels is None):
         raise InputError(f"the image of {path!r} is not where it was; name it with --image")
     raise InputError(

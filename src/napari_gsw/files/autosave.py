@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from contextlib import suppress
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
@@ -23,8 +23,6 @@ Take = Callable[[], SavedRun | SavedSession]
 class Autosave:
     """Save a session repeatedly to one file; pass it as `keep` to :func:`napari_gsw.segment`.
 
-    Errors such as a full disk are passed to `tell` once for each reason, and saving is tried again.
-
     Parameters
     ----------
     path : path-like
@@ -32,7 +30,7 @@ class Autosave:
     every : float
         Seconds between two saves.
     tell : callable
-        Called with a message when saving has failed.
+        Called with a message when saving has failed, once for each reason; saving is tried again.
     **options
         Of :func:`napari_gsw.save_session`.
 
@@ -49,12 +47,10 @@ class Autosave:
         self.path, self.every, self.tell, self._options = path, every, tell, options
         self._executor = ThreadPoolExecutor(1, "gsw-autosave")
         self._lock = threading.Lock()
-        self._saving: Future[None] | None = None
-        self._waiting: SavedRun | SavedSession | None = None
+        self._last: Future[None] | None = None
         self._newest: Take | None = None
         self._began = -float("inf")
         self._message = ""
-        self._closed = False
 
     def __call__(self, take: Take) -> None:
         """Save what `take` returns, if it is time."""
@@ -65,69 +61,54 @@ class Autosave:
     @property
     def due(self) -> bool:
         """Whether the last save is finished and long enough ago."""
-        with self._lock:
-            is_idle = self._saving is None
+        is_idle = self._last is None or self._last.done()
         return is_idle and time.monotonic() - self._began >= self.every
 
     def save(self, take: Take) -> None:
         """Save what `take` returns now, without waiting; it replaces a session that still waits to be saved."""
         self._began = time.monotonic()
         session = take()  # in this thread, since the chain goes on meanwhile
-        with self._lock:
-            if self._closed:  # a worker may call once more
-                return
-            self._waiting = session
-            if self._saving is None:
-                self._saving = self._executor.submit(self._save_waiting)
+        with self._lock, suppress(RuntimeError):  # closed: a worker may call once more
+            future = self._executor.submit(self._save, session)
+            if self._last is not None:
+                self._last.cancel()
+            self._last = future
 
-    def _save_waiting(self) -> None:
-        while True:
-            with self._lock:
-                session, self._waiting = self._waiting, None
-                if session is None:
-                    self._saving = None
-                    return
-            try:
-                save_session(self.path, session, **self._options)
-                self._message = ""
-            except Exception as error:  # any: the next save may succeed, and nobody else would report it
-                text = str(error) if isinstance(error, InputError) else f"the session could not be saved: {error!r}"
-                if text != self._message:
-                    self._message = text
-                    self.tell(text)
+    def _save(self, session: SavedRun | SavedSession) -> None:
+        try:
+            save_session(self.path, session, **self._options)
+            self._message = ""
+        except Exception as error:  # any: the next save may succeed, and nobody else would report it
+            text = str(error) if isinstance(error, InputError) else f"the session could not be saved: {error!r}"
+            if text != self._message:
+                self._message = text
+                self.tell(text)
 
     def wait(self) -> None:
-        """Wait until the current save is finished."""
-        with self._lock:
-            saving = self._saving
-        if saving is not None:
-            saving.result()
+        """Wait until the last save is finished."""
+        if self._last is not None:
+            self._last.result()
 
     def close(self) -> None:
         """Save the last state and wait for it."""
         if self._newest is not None:
             self.save(self._newest)
         self._newest = None
-        with self._lock:
-            self._closed = True
         self._executor.shutdown()
 
     def leave(self, then: Callable[[], object]) -> None:
         """Accept no further saves, do not save the last state, and call `then` when the current save is finished."""
-        with self._lock:
-            self._closed = True
-            saving = self._saving
+        self._executor.shutdown(wait=False)
         self._newest = None
-        if saving is None:
+        with self._lock:
+            last = self._last
+        if last is None:
             then()
         else:
-            saving.add_done_callback(lambda _: then())
-        self._executor.shutdown(wait=False)
+            last.add_done_callback(lambda _: then())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

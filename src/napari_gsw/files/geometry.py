@@ -85,10 +85,10 @@ def _units_by_axis(axes: str, units: object) -> dict[str, str]:
     if units is None:
         return {}
     if isinstance(units, str) or not isinstance(units, Sequence):
-        return {axis: unit for axis, unit in _units_by_axis(axes, [units] * len(axes)).items() if axis in "ZYX"}
+        units = [units if axis in "ZYX" else None for axis in axes]
     if len(units) != len(axes):
         raise InputError(f"units must be one for each of the axes {axes}, not {len(units)}")
-    names = {axis: normalize_unit(unit) for axis, unit in zip(axes, units, strict=True) if axis != "C"}
+    names = {a: normalize_unit(unit) for a, unit in zip(axes, units, strict=True) if a != "C" and unit is not None}
     # A unit of time along an axis of space, or the reverse, means nothing.
     return {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
 
@@ -96,8 +96,6 @@ def _units_by_axis(axes: str, units: object) -> dict[str, str]:
 def normalize_unit(unit: object) -> str:
     """Return the name of a unit from a symbol, a plural, or an object whose ``str`` is a name.
 
-    Examples
-    --------
     >>> normalize_unit("µm"), normalize_unit("seconds"), normalize_unit("furlong")
     ('micrometer', 'second', 'furlong')
     """
@@ -114,34 +112,18 @@ def select_axes(geometry: Geometry, axes: str) -> Geometry:
     return Geometry(axes, *entries)
 
 
-def select_last_axes(geometry: Geometry, ndim: int) -> Geometry:
-    """Return the geometry of the last `ndim` axes."""
-    return select_axes(geometry, geometry.axes[-ndim:])
-
-
 def label_geometry(image: Geometry, axes: str, ndim: int) -> Geometry:
     """Return the geometry of labels: that of the image along its axes of space.
 
     It is unknown if the axes are in an order that no format has: a writer would reorder them, and the labels would not
     have the shape of the image any more.
-
-    Examples
-    --------
-    >>> label_geometry(Geometry("", {"Y": 0.5, "X": 0.5, "Z": 2.0}), "YXC", 2)
-    Geometry(axes='YX', size={'Y': 0.5, 'X': 0.5}, unit={}, origin={})
     """
     letters = "".join(axis for axis in axes.upper() if axis in "ZYX")
     return select_axes(UNKNOWN if len(letters) == ndim and letters != DEFAULT_AXES[ndim] else image, DEFAULT_AXES[ndim])
 
 
 def geometry_from_layer(layer: Mapping[str, Any], axes: str) -> Geometry:
-    """Return the geometry of an image from `scale` and `units` of its layer in a session, which may be invalid.
-
-    Examples
-    --------
-    >>> geometry_from_layer({"scale": [0.5, 0.5], "units": ["micrometer", "micrometer"]}, "YXC")
-    Geometry(axes='', size={'Y': 0.5, 'X': 0.5}, unit={'Y': 'micrometer', 'X': 'micrometer'}, origin={})
-    """
+    """Return the geometry of an image from `scale` and `units` of its layer in a session, which may be invalid."""
     try:
         scale, units = list(map(float, layer["scale"])), list(map(normalize_unit, layer["units"]))
     except (KeyError, TypeError, ValueError):
@@ -149,9 +131,8 @@ def geometry_from_layer(layer: Mapping[str, Any], axes: str) -> Geometry:
     if len(axes) - len(scale) not in (0, 1) or len(units) != len(scale) or axes == "auto":
         return UNKNOWN
     letters = axes.upper()[: len(scale)]
-    size = {letter: step for letter, step in zip(letters, scale, strict=True) if letter in "ZYX"}
-    names = dict(zip(letters, units, strict=True))
-    return Geometry("", size, {letter: names[letter] for letter in size})
+    known = Geometry("", dict(zip(letters, scale, strict=True)), dict(zip(letters, units, strict=True)))
+    return select_axes(known, "ZYX")._replace(axes="")
 
 
 def scale_and_unit(geometry: Geometry) -> dict[str, Any]:
@@ -176,8 +157,6 @@ def reorder_axes(labels: NDArray[Any], axes: str, order: str) -> tuple[NDArray[A
 def resolve_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
     """Return the geometry of a file, or that of the setting `spacing` if its proportions differ.
 
-    Examples
-    --------
     >>> file = Geometry("", {"Z": 2.5, "Y": 0.5, "X": 0.5}, dict.fromkeys("ZYX", "micrometer"))
     >>> resolve_geometry(file, "ZYX", "5,1,1") == file
     True
@@ -191,20 +170,19 @@ def resolve_geometry(known: Geometry, axes: str, spacing: str) -> Geometry:
     if axes == "auto":
         count = spacing.count(",") + 1 if spacing.count(",") in (1, 2) else 3 if "Z" in known.size else 2
         letters = list(DEFAULT_AXES[count])
+    square = (1.0,) * len(letters)
     try:
         chosen = parse_spacing(spacing, len(letters))
     except InputError:  # photographs have square pixels, whatever the setting says
         return known
     if all(axis in known.size for axis in letters):
         try:
-            proportions = normalize_spacing(pixel_sizes(known, letters))
+            file_spacing = normalize_spacing(pixel_sizes(known, letters)) or square
         except InputError:
-            proportions = None
             known = UNKNOWN
-        square = (1.0,) * len(letters)
-        pairs = zip(chosen or square, proportions or square, strict=True)
-        if not all(abs(a / b - 1) <= SAME_SPACING for a, b in pairs):
-            known = UNKNOWN
+        else:
+            if any(abs(a / b - 1) > SAME_SPACING for a, b in zip(chosen or square, file_spacing, strict=True)):
+                known = UNKNOWN
     if known.size or chosen is None:
         return known
     return Geometry("", dict(zip(letters, map(float, spacing.split(",")), strict=True)))

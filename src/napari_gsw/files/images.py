@@ -31,17 +31,10 @@ IMAGE_SUFFIXES = (
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
-    """Read an image file.
+    """Read a TIFF (also OME and ImageJ), .npy, zarr folder (its finest level), or what imageio reads.
 
-    Formats are TIFF (also OME and ImageJ, with their axes), NumPy's .npy, zarr folders (of an OME-Zarr the finest
-    level), and what imageio reads: PNG, JPEG, BMP ...
-
-    Returns
-    -------
-    array : ndarray
-        The pixels, without axes of length 1 where the file names its axes.
-    axes : str
-        A letter of ZYXCS for each axis, or ``auto`` if the file does not tell.
+    Returns the pixels and a letter of ZYXCS for each axis, without axes of length 1; or all axes and ``auto`` if the
+    file does not name them.
     """
     file = Path(path)
     array, axes = _read(file)
@@ -55,8 +48,7 @@ def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
 
 def is_image_file(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is a zarr folder or an existing file of an image format that is read here."""
-    file = Path(path)
-    return is_zarr(file) or (file.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(file))
+    return is_zarr(path) or (Path(path).suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path))
 
 
 def read_layer_data(path: str | os.PathLike[str]) -> Any:
@@ -111,7 +103,14 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
         if is_folder:
             return read_zarr(file)
         if file.suffix.lower() in TIFF_SUFFIXES:
-            return _read_tiff(file)
+            with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
+                if len(tiff.pages) == 0:
+                    raise ValueError("the TIFF has no page")
+                if tiff.is_ome:  # before tifffile parses it
+                    refuse_entities(str(tiff.pages.first.description))
+                series = tiff.series[0]
+                check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
+                return series.asarray(), series.axes
         if file.suffix.lower() == ".npy":
             _check_npy(file)
             return np.load(file, allow_pickle=False), "auto"
@@ -126,17 +125,6 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{str(file)!r} cannot be read as an image: {line}") from None
     return array, "auto"
-
-
-def _read_tiff(file: Path) -> tuple[NDArray[Any], str]:
-    with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
-        if len(tiff.pages) == 0:
-            raise ValueError("the TIFF has no page")
-        if tiff.is_ome:  # before tifffile parses it
-            refuse_entities(str(tiff.pages.first.description))
-        series = tiff.series[0]
-        check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
-        return series.asarray(), series.axes
 
 
 def _decode(content: bytes, suffix: str) -> NDArray[Any]:
@@ -194,19 +182,9 @@ def read_geometry(path: str | os.PathLike[str]) -> Geometry:
             return _zarr_geometry(open_zarr(file))
         if file.suffix.lower() in TIFF_SUFFIXES and os.path.isfile(file):
             return _tiff_geometry(file)
-    except InputError:
-        raise
     except Exception:  # broken metadata; the image itself is read, or refused, elsewhere
         return UNKNOWN
     return UNKNOWN
-
-
-def read_geometry_or_unknown(path: str | os.PathLike[str]) -> Geometry:
-    """Read the pixel size from a file; it is unknown where :func:`read_geometry` refuses the file."""
-    try:
-        return read_geometry(path)
-    except InputError:
-        return UNKNOWN
 
 
 def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
@@ -225,17 +203,14 @@ def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
 
 def _tiff_geometry(file: Path) -> Geometry:
     with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
-        if tiff.is_ome:
-            refuse_entities(str(tiff.pages.first.description))
-            image = tifffile.xml2dict(tiff.ome_metadata)["OME"]["Image"]
-            pixels = (image[0] if isinstance(image, list) else image)["Pixels"]
-            known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
-            return Geometry(
-                "",
-                {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in known},
-                {axis: normalize_unit(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known},
-            )
-        return _imagej_geometry(tiff) if tiff.is_imagej else UNKNOWN
+        if not tiff.is_ome:
+            return _imagej_geometry(tiff) if tiff.is_imagej else UNKNOWN
+        refuse_entities(str(tiff.pages.first.description))
+        image = tifffile.xml2dict(tiff.ome_metadata)["OME"]["Image"]
+    pixels = (image[0] if isinstance(image, list) else image)["Pixels"]
+    known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
+    units = {axis: normalize_unit(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known}
+    return Geometry("", {axis: float(pixels[f"PhysicalSize{axis}"]) for axis in known}, units)
 
 
 def _imagej_geometry(tiff: Any) -> Geometry:
@@ -251,9 +226,9 @@ def _imagej_geometry(tiff: Any) -> Geometry:
         return UNKNOWN
     if "unit" not in metadata:  # a resolution for printers, unless pixels are not square
         return UNKNOWN if len(set(size.values())) == 1 and len(size) == 2 else Geometry("", size)
-    names = {axis: metadata.get(key, metadata["unit"]) for axis, key in (("X", "unit"), ("Y", "yunit"), ("Z", "zunit"))}
+    names = {"X": metadata["unit"], "Y": metadata.get("yunit"), "Z": metadata.get("zunit")}
     # The description is ASCII: a Greek letter is escaped.
-    units = {axis: str(names[axis]).replace("\\u00B5", "µ").replace("\\u00b5", "µ") for axis in size}
+    units = {axis: str(names[axis] or names["X"]).replace("\\u00B5", "µ").replace("\\u00b5", "µ") for axis in size}
     return Geometry("", size, {axis: normalize_unit(unit) for axis, unit in units.items()})
 
 
@@ -264,13 +239,14 @@ def _zarr_geometry(node: Any) -> Geometry:
         return UNKNOWN
     attributes = dict(node.attrs)
     image = attributes.get("ome", attributes)["multiscales"][0]
-    scale = [1.0] * len(letters)
+    scale = np.ones(len(letters))
     for transforms in (image["datasets"][0].get("coordinateTransformations"), image.get("coordinateTransformations")):
         for transform in transforms or ():
             if transform.get("type") == "scale":
-                scale = [a * float(b) for a, b in zip(scale, transform["scale"], strict=True)]
+                scale *= np.array(transform["scale"], float)
     shape = list_levels(node)[0].shape  # a 2D image that is stored as a volume has no distance of z-slices
-    size = {a: step for a, step, n in zip(letters, scale, shape, strict=True) if a in "YX" or (a == "Z" and n > 1)}
+    steps = zip(letters, scale.tolist(), shape, strict=True)
+    size = {axis: step for axis, step, n in steps if axis in "YX" or (axis == "Z" and n > 1)}
     named = [axis.get("unit") if isinstance(axis, dict) else None for axis in image["axes"]]
     units = {letter: normalize_unit(unit) for letter, unit in zip(letters, named, strict=True) if unit}
     return Geometry("", size, {axis: units[axis] for axis in size if axis in units})

@@ -58,21 +58,16 @@ def write_labels(
     path : path-like
         File to write.
     axes : str, optional
-        A letter of TCZYX for each axis; by default ``YX``, ``ZYX``, ``TZYX`` or ``TCZYX``. Axes are written in the
-        order that the format has.
-    scale : sequence of float, optional
-        Size of a pixel along each axis, in `units`.
+        A letter of TCZYX for each axis; by default ``YX``, ``ZYX``, ``TZYX`` or ``TCZYX``.
+    scale, translate : sequence of float, optional
+        Pixel size along each axis and position of the first pixel, in `units`. The position is kept by .tif and .zarr.
     units : str or sequence, optional
-        One unit for all axes of space, or one for each axis: names or symbols such as ``micrometer``, ``um``,
-        ``second`` and ``pixel``, or objects whose ``str`` is a name, such as those of pint.
-    translate : sequence of float, optional
-        Position of the first pixel, in `units`; kept by .tif and .zarr.
+        One unit for all axes of space, or one for each axis: names, symbols, or objects whose ``str`` is a name.
     name : str
         Name of the image, kept by .ome.tif and .zarr.
     provenance : mapping, optional
-        What made the labels, ready for JSON. It is written into .tif, .ome.tif and .zarr, and beside the labels as
-        ``<stem>.provenance.json`` (``provenance.json`` for ``labels.tif``). The file also lists what was written, so
-        that a later call may replace it.
+        What made the labels, ready for JSON: written into .tif, .ome.tif and .zarr, and into ``provenance.json`` beside
+        the labels, which also lists what was written, so that a later call may replace it.
     overwrite : bool
         Replace `path` and its provenance even if napari-gsw has not written them.
 
@@ -91,21 +86,10 @@ def write_labels(
 
 
 def write_with_siblings(target: Path, write: Callable[[Path], Path], overwrite: Collection[str]) -> Path:
-    """Write labels and the files beside them, all or none.
+    """Write labels and the files beside them, all or none, and return the file of the labels.
 
-    Parameters
-    ----------
-    target : Path
-        File of the labels.
-    write : callable
-        Writes all files into a scratch folder and returns the file of the labels there.
-    overwrite : collection of str
-        Names of foreign files that may be replaced.
-
-    Returns
-    -------
-    Path
-        File of the labels; another than `target` if PNG could not hold them.
+    `write` writes all files into a scratch folder and returns the file of the labels there; `overwrite` names foreign
+    files that may be replaced.
     """
     manifest = sibling_name(target.name, PROVENANCE)
     check_target(target)
@@ -184,7 +168,10 @@ def _imagej_calibration(geometry: Geometry) -> dict[str, Any]:
     if geometry.size or geometry.unit:  # without a unit ImageJ ignores the resolution
         for key, axis in (("unit", "X"), ("yunit", "Y"), ("zunit", "Z")):
             if axis in geometry.axes:
-                entries[key] = _imagej_unit(geometry.unit.get(axis, PIXEL))
+                name = geometry.unit.get(axis, PIXEL)
+                symbol = {"micrometer": "um"}.get(name, LENGTHS.get(name, name))
+                # The description is ASCII.
+                entries[key] = symbol if symbol.isascii() else name.encode("ascii", "replace").decode()
         entries = {key: unit for key, unit in entries.items() if key == "unit" or unit != entries["unit"]}
     if "Z" in geometry.size:
         entries["spacing"] = abs(geometry.size["Z"])
@@ -194,11 +181,6 @@ def _imagej_calibration(geometry: Geometry) -> dict[str, Any]:
         if axis in "ZYX" and start:  # ImageJ's origin is the pixel at position 0
             entries[f"{axis.lower()}origin"] = -start / abs(geometry.size.get(axis, 1.0))
     return entries
-
-
-def _imagej_unit(name: str) -> str:
-    symbol = {"micrometer": "um"}.get(name, LENGTHS.get(name, name))
-    return symbol if symbol.isascii() else name.encode("ascii", "replace").decode()  # the description is ASCII
 
 
 def write_ome_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:

@@ -26,23 +26,10 @@ LETTERS = {name: letter for letter, names in AXIS_NAMES.items() for name in name
 
 
 def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
-    """Write one labels layer with its scale, units and provenance; called by npe2.
+    """Write one labels layer, called by npe2; returns all files that were written, the labels first.
 
-    Parameters
-    ----------
-    path : str
-        File, whose ending is the format, see :func:`napari_gsw.files.labels.write_labels`; .tif if it has none.
-    data : array or sequence of array
-        Labels, 2D to 5D; of a multiscale layer the first level.
-    meta : dict
-        Attributes of the layer. ``name``, ``scale``, ``translate``, ``units`` and ``axis_labels`` are written as far as
-        the format holds them, ``metadata["napari-gsw"]`` as the provenance, and ``features`` with a column ``index`` as
-        the table ``<stem>.regions.csv``.
-
-    Returns
-    -------
-    list of str
-        All files that were written, the labels first.
+    `path` is a .tif if it has no ending. Of `meta`, the attributes of the layer, ``metadata["napari-gsw"]`` becomes the
+    provenance, and ``features`` with a column ``index`` the table ``<stem>.regions.csv``.
     """
     target = Path(path) if Path(path).suffix else Path(f"{path}.tif")
     # napari's dialog has asked whether this file may be replaced, but only if the name was complete.
@@ -78,15 +65,7 @@ def _write(target: Path, data: Any, meta: Mapping[str, Any], overwrite: Sequence
 
 
 def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:
-    """Return the letters of a layer's axes, or None unless every name is known.
-
-    Examples
-    --------
-    >>> layer_axes(("Time", "y", "x"), 3)
-    'TYX'
-    >>> layer_axes(("-2", "-1"), 2) is None
-    True
-    """
+    """Return the letters of a layer's axes, ``TYX`` for time, y and x, or None unless every name is known."""
     letters = "".join(LETTERS.get(str(name).strip().lower(), "?") for name in names or ())
     is_valid = len(set(letters)) == len(letters) == ndim and set("YX") <= set(letters) <= set("TCZYX")
     return letters if is_valid else None

@@ -36,25 +36,17 @@ DAY = 86_400.0  # seconds
 PROVENANCE = "provenance.json"
 FILES, UNFINISHED = "files", "unfinished"  # keys of a manifest
 SOFTWARE = "napari-gsw"
-HEX = re.compile("[0-9a-f]{64}")
 LABEL_SUFFIXES = (".tif", ".tiff", ".png", ".npy", ".zarr")
 # The folder inside an output folder in which runs keep what they need to resume.
 JOURNALS = ".progress"
-# NumPy's message where a write was cut short, which only a full disk does.
-SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-RUN = secrets.token_hex(4)  # of this process
+# A name that no other process has, on any machine.
+PROCESS = f"{re.sub(r'[^A-Za-z0-9-]', '_', socket.gethostname())[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
 # Whether foreign files may be replaced: all of them, or those of these names.
 Overwrite = bool | Collection[str]
 
 
 def base_name(name: str | os.PathLike[str]) -> str:
-    """Return the name of a file without its ending.
-
-    Examples
-    --------
-    >>> base_name("cells.ome.tif"), base_name("cells.v2.png")
-    ('cells', 'cells.v2')
-    """
+    """Return the name of a file without its ending: ``cells`` for ``cells.ome.tif``."""
     return re.sub(r"(?<=.)\.ome$", "", Path(name).stem, flags=re.IGNORECASE)
 
 
@@ -70,7 +62,8 @@ def report_write_errors(subject: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_full = error.errno is None and SHORT_WRITE.search(str(error))
+        # NumPy's message where a write was cut short, which only a full disk does.
+        is_full = error.errno is None and re.search(r"\d+ requested and \d+ written", str(error))
         text = os.strerror(errno.ENOSPC) if is_full else error.strerror or error
         raise InputError(f"{subject} cannot be written: {text}") from None
 
@@ -86,18 +79,15 @@ def ensure_folder(folder: Path) -> Path:
 def writable_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Make a folder that can be written into; if the block fails, remove it again unless it is in use."""
     target = Path(folder)
-    created: list[Path] = []
+    missing = [path for path in (target, *target.parents) if not os.path.exists(path)]
     try:
-        with report_write_errors(f"the output folder {str(folder)!r}"):
-            for parent in reversed([path for path in (target, *target.parents) if not os.path.exists(path)]):
-                parent.mkdir(exist_ok=True)
-                created.append(parent)
-            with scratch_folder(target):
-                pass
+        ensure_folder(target)
+        with report_write_errors(f"the output folder {str(folder)!r}"), scratch_folder(target):
+            pass
         yield target
     except BaseException:
-        with suppress(OSError):
-            for path in reversed(created):
+        for path in missing:
+            with suppress(OSError):
                 path.rmdir()
         raise
 
@@ -105,28 +95,28 @@ def writable_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
     """Make a scratch folder inside `folder`, which is removed at the end; remove those of dead processes first."""
-    prefix = f"{SCRATCH}{machine()}-{os.getpid()}-"
+    prefix = f"{SCRATCH}{_machine()}-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as name:
-        remove_leftovers(folder, os.stat(name).st_mtime)
+        for path in folder.glob(f"{SCRATCH}*"):
+            with suppress(OSError):
+                _remove_leftover(path, os.stat(name).st_mtime)
         yield Path(name).absolute()
 
 
-def remove_leftovers(folder: Path, now: float) -> None:
-    """Remove scratch folders of processes that are gone; those of other machines after a day without a change."""
+def _remove_leftover(path: Path, now: float) -> None:
+    """Remove the scratch folder of a process that is gone; on another machine after a day without a change."""
     import psutil
 
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            name = re.fullmatch(re.escape(SCRATCH) + r"([0-9a-f]{12})-(\d+)-\w+", entry.name)
-            if name is None or not entry.is_dir(follow_symlinks=False):
-                continue
-            is_gone = name[1] == machine() and not psutil.pid_exists(int(name[2]))
-            if is_gone or now - _last_change(entry.path) > DAY:
-                shutil.rmtree(entry.path, ignore_errors=True)
+    name = re.fullmatch(re.escape(SCRATCH) + r"([0-9a-f]{12})-(\d+)-\w+", path.name)
+    if name is None or path.is_symlink() or not path.is_dir():
+        return
+    is_gone = name[1] == _machine() and not psutil.pid_exists(int(name[2]))
+    if is_gone or now - max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) > DAY:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @cache
-def machine() -> str:
+def _machine() -> str:
     """Return a short name of this machine, or of the container on it, since it was started."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
@@ -136,26 +126,11 @@ def machine() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _last_change(folder: str) -> float:
-    times = [os.stat(folder).st_mtime]
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            with suppress(OSError):
-                times.append(os.lstat(os.path.join(parent, name)).st_mtime)
-    return max(times)
-
-
 class Manifest(NamedTuple):
-    """The provenance of a result and its files.
+    """The provenance of a result and its files."""
 
-    Attributes
-    ----------
-    content : the provenance without the list of files.
-    files : accepted digests of each file, by name; more than one while a result is being replaced.
-    """
-
-    content: Mapping[str, Any]
-    files: Mapping[str, list[str]]
+    content: Mapping[str, Any]  # without the list of files
+    files: Mapping[str, list[str]]  # accepted digests by name; more than one while a result is being replaced
 
     def owns(self, path: Path) -> bool:
         """Return whether an existing file is listed, unchanged, and not a link."""
@@ -184,27 +159,25 @@ def read_manifest(path: Path) -> Manifest | None:
     """Read a manifest; None if there is none or if it is not from napari-gsw."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        entries = content.get(FILES, {})
+        entries = content.pop(FILES, {})
         files = {name: [entry] if isinstance(entry, str) else list(entry) for name, entry in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
     # A provenance that the user has passed names no software; then its list of files shows that we wrote it.
-    has_digests = bool(files) and all(HEX.fullmatch(str(digest)) for entry in files.values() for digest in entry)
-    if not has_digests and content.get("software") != SOFTWARE:
+    digests = [str(digest) for entry in files.values() for digest in entry]
+    if content.get("software") != SOFTWARE and not (digests and all(re.fullmatch("[0-9a-f]{64}", d) for d in digests)):
         return None
-    return Manifest({key: value for key, value in content.items() if key not in (FILES, UNFINISHED)}, files)
+    content.pop(UNFINISHED, None)
+    return Manifest(content, files)
 
 
 def provenance_digest(path: Path) -> str:
-    """Compute the SHA-256 of a provenance without its list of files.
-
-    ValueError if the file is not a provenance, or if its result is unfinished.
-    """
+    """Compute the SHA-256 of a provenance without its list of files; ValueError if there is none that is finished."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if UNFINISHED in content:
         raise ValueError("its result was not finished")
-    text = json.dumps({key: value for key, value in content.items() if key != FILES}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    content.pop(FILES, None)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def check_overwrite(
@@ -221,12 +194,12 @@ def check_overwrite(
         if os.path.lexists(path):
             existing[name] = earlier is not None and (name == manifest or earlier.owns(path))
             if not (existing[name] or (overwrite if isinstance(overwrite, bool) else name in overwrite)):
-                raise InputError(_overwrite_error(path))
+                raise _overwrite_error(path)
     return existing
 
 
-def _overwrite_error(path: Path) -> str:
-    return (
+def _overwrite_error(path: Path) -> InputError:
+    return InputError(
         f"cannot write {str(path)!r}: the file exists and was not written by napari-gsw, or has changed since. "
         "Choose another name, move the file, or pass --overwrite (in Python overwrite=True)"
     )
@@ -234,24 +207,25 @@ def _overwrite_error(path: Path) -> str:
 
 def check_sole_result(folder: Path, names: Collection[str], manifest: str) -> None:
     """Refuse to replace the manifest of other labels, which would then have none."""
-    for name in _list_other_labels(folder, names, manifest):
+    for name in _list_other_labels(read_manifest(folder / manifest), folder, names, manifest):
         raise InputError(
             f"{str(folder / manifest)!r} is the provenance of {name!r}, and can be that of one result only: choose "
             "another name, move both files, or pass --overwrite (in Python overwrite=True)"
         )
 
 
-def _list_other_labels(folder: Path, names: Collection[str], manifest: str) -> list[str]:
-    """List existing label images of a manifest that are not among `names`."""
-    earlier = read_manifest(folder / manifest)
-    return [
-        name
-        for name in (() if earlier is None else earlier.files)
+def _list_other_labels(
+    earlier: Manifest | None, folder: Path, names: Collection[str], manifest: str
+) -> dict[str, list[str]]:
+    """Return existing label images of a manifest that are not among `names`, with their digests."""
+    return {
+        name: digests
+        for name, digests in ({} if earlier is None else earlier.files).items()
         if name not in names
         and os.path.lexists(folder / name)
         and name.lower().endswith(LABEL_SUFFIXES)
         and sibling_name(name, PROVENANCE) == manifest
-    ]
+    }
 
 
 @contextmanager
@@ -260,15 +234,8 @@ def output_folder(
 ) -> Iterator[Path]:
     """Open a scratch folder whose files move into `folder` if the block succeeds, and are removed if not.
 
-    Parameters
-    ----------
-    folder : path-like
-        Where the files go; made if it is missing.
-    manifest : str, optional
-        Name of the file that lists the others. Files of an earlier result that this one does not write are removed,
-        as they would belong to other labels, unless they have changed.
-    overwrite : bool or collection of str
-        As for :func:`check_overwrite`.
+    `manifest` names the file that lists the others. Files of an earlier result that this one does not write are
+    removed, as they would belong to other labels, unless they have changed. `overwrite`: see :func:`check_overwrite`.
     """
     subject = f"the output folder {str(folder)!r}"
     with writable_folder(folder) as target, report_write_errors(subject), scratch_folder(target) as scratch:
@@ -276,71 +243,66 @@ def output_folder(
         names = sorted(os.listdir(scratch))
         existing = check_overwrite(target, names, manifest, overwrite)
         for name in names:
-            if os.path.isdir(target / name) and not (scratch / name).is_dir():
-                raise InputError(f"{str(target / name)!r} is a folder, and a file is to be written there; move it away")
-            if (scratch / name).is_dir() and not existing.get(name, True):
+            if not (scratch / name).is_dir():
+                if os.path.isdir(target / name):
+                    raise InputError(f"{str(target / name)!r} is a folder, and a file is to be written there; move it")
+            elif not existing.get(name, True):
                 check_label_folder(target / name)
-        if manifest is not None and manifest in names:
-            _place_result(scratch, target, names, manifest, overwrite)
-        else:
+        if manifest is None:
             for name in names:
                 _move(scratch / name, target / name)
-            if manifest is not None:
-                _disown(scratch, target, names, manifest)
+        else:
+            _place_result(scratch, target, names, manifest, overwrite)
 
 
 def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, overwrite: Overwrite) -> None:
-    """Move files to their places and list them in the manifest."""
-    content = json.loads((scratch / manifest).read_text(encoding="utf-8"))
+    """Move files to their places and list them in the manifest; without a new one, take them from an earlier one."""
     earlier = read_manifest(target / manifest)
-    listed = {} if earlier is None else dict(earlier.files)
-    # The same result in another format: both stay, and one manifest lists them.
-    is_same = earlier is not None and dict(earlier.content) == content
-    if not is_same and overwrite is not True:
-        check_sole_result(target, names, manifest)
-    kept = {name: listed[name] for name in _list_other_labels(target, names, manifest)} if is_same else {}
+    listed = {} if earlier is None else earlier.files
     others = [name for name in names if name != manifest]
+    labels = _list_other_labels(earlier, target, names, manifest)
+    if manifest not in names:
+        for name in others:
+            _move(scratch / name, target / name)
+        if earlier is not None and listed.keys() & names:
+            if labels:
+                left = {name: digests for name, digests in listed.items() if name not in names}
+                _replace_text(scratch, target / manifest, earlier._replace(files=left).to_json())
+            else:
+                (target / manifest).unlink(missing_ok=True)
+        return
+    content = json.loads((scratch / manifest).read_text(encoding="utf-8"))
+    if earlier is None or earlier.content != content:
+        if overwrite is not True:
+            check_sole_result(target, names, manifest)
+        labels = {}  # if it is the same result in another format, both stay, and one manifest lists them
     new = {name: [fingerprint(scratch / name)] for name in others}
-    # A foreign file that may be replaced is accepted, too.
     either = {name: [*new[name], *listed.get(name, ())] for name in others}
-    for name in others:
+    for name in others:  # a foreign file that may be replaced is accepted, too
         if os.path.exists(target / name) and not (target / name).is_symlink():
             either[name].append(fingerprint(target / name))
-    before = (target / manifest).read_text(encoding="utf-8") if earlier is not None else None
+    before = None if earlier is None else (target / manifest).read_text(encoding="utf-8")
     _replace_text(scratch, target / manifest, Manifest(content, {**listed, **either}).to_json(unfinished=True))
-    has_moved = False
+    moved = 0
     try:
         for name in others:
             _move(scratch / name, target / name)
-            has_moved = True
+            moved += 1
     except BaseException:
-        if before is not None and not has_moved:
+        if not moved and before is not None:
             _replace_text(scratch, target / manifest, before)
-        elif not has_moved:
+        elif not moved:
             (target / manifest).unlink()
         raise
-    for name in set(listed) - {*names, *kept}:
+    for name in listed.keys() - {*names, *labels}:
         if earlier is not None and os.path.lexists(target / name) and earlier.owns(target / name):
             os.replace(target / name, scratch / f".stale-{name}")
-    _replace_text(scratch, target / manifest, Manifest(content, {**new, **kept}).to_json())
+    _replace_text(scratch, target / manifest, Manifest(content, {**new, **labels}).to_json())
 
 
 def _replace_text(scratch: Path, path: Path, text: str) -> None:
-    new = scratch / ".new"
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
-
-
-def _disown(scratch: Path, target: Path, names: Collection[str], manifest: str) -> None:
-    """Remove replaced files from an earlier manifest, which does not hold for them any more."""
-    earlier = read_manifest(target / manifest)
-    if earlier is None or not set(names) & set(earlier.files):
-        return
-    if _list_other_labels(target, names, manifest):
-        files = {name: digests for name, digests in earlier.files.items() if name not in names}
-        _replace_text(scratch, target / manifest, Manifest(earlier.content, files).to_json())
-    else:
-        (target / manifest).unlink(missing_ok=True)
+    (scratch / ".new").write_text(text, encoding="utf-8")
+    os.replace(scratch / ".new", path)
 
 
 def check_label_folder(path: Path) -> None:
@@ -365,19 +327,12 @@ def _move(source: Path, target: Path) -> None:
         raise
 
 
-def process_name() -> str:
-    """Return a name that no other process has, on any machine."""
-    host = re.sub(r"[^A-Za-z0-9-]", "_", socket.gethostname())[:40]
-    return f"{host}-{os.getpid()}-{RUN}"
-
-
 def check_writable(folder: Path, names: Iterable[str], overwrite: bool = False) -> None:
     """Refuse, before the work begins, reports whose place is taken by a foreign file, unless `overwrite`."""
-    for name in names:
-        path = folder / name
-        if os.path.lexists(path) and not _is_own_report(path):
-            if not overwrite or not os.path.isfile(path):
-                raise InputError(_overwrite_error(path))
+    for path in (folder / name for name in names):
+        if not _is_free(path):
+            if not overwrite or not path.is_file():
+                raise _overwrite_error(path)
             _list_report(path, fingerprint(path))
 
 
@@ -387,24 +342,23 @@ def replace_atomically(path: Path) -> Iterator[Path]:
     with report_write_errors(repr(str(path))), scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         yield new
-        if os.path.lexists(path) and not _is_own_report(path):
-            raise InputError(_overwrite_error(path))
+        if not _is_free(path):
+            raise _overwrite_error(path)
         _list_report(path, fingerprint(new))
         os.replace(new, path)
 
 
-def _is_own_report(path: Path) -> bool:
+def _is_free(path: Path) -> bool:
+    """Return whether there is nothing, or a report of ours that has not changed."""
+    if not os.path.lexists(path):
+        return True
     if path.is_symlink() or not path.is_file():
         return False
     line = os.fsencode(f"{fingerprint(path)}  {path.name}")
-    for ledger in (path.parent / JOURNALS).glob("files-*.txt"):
-        with suppress(OSError):
-            if line in ledger.read_bytes().splitlines():
-                return True
-    return False
+    return any(line in ledger.read_bytes().splitlines() for ledger in (path.parent / JOURNALS).glob("files-*.txt"))
 
 
 def _list_report(path: Path, digest: str) -> None:
-    ledger = ensure_folder(path.parent / JOURNALS) / f"files-{process_name()}.txt"
+    ledger = ensure_folder(path.parent / JOURNALS) / f"files-{PROCESS}.txt"
     with ledger.open("ab", buffering=0) as file:
         file.write(os.fsencode(f"{digest}  {path.name}\n"))

@@ -21,10 +21,7 @@ MAX_BYTES = 2**26  # of a JSON file; a provenance with thousands of steps has a 
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the provenance in a JSON file, in our labels as TIFF, OME-TIFF or OME-Zarr, or in a session.
 
-    Returns
-    -------
-    dict
-        The entries of a JSON object, which the caller has to check.
+    It is any JSON object, which the caller has to check.
     """
     file = Path(path)
     try:

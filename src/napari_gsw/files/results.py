@@ -19,7 +19,7 @@ from napari_gsw.core.posterior.label_table import Columns, measure_labels
 from napari_gsw.core.posterior.result import MethodResult, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import UNKNOWN, Geometry, label_geometry, scale_and_unit
-from napari_gsw.files.labels import check_target, find_writer, write_label_file, write_tiff
+from napari_gsw.files.labels import check_target, write_label_file, write_tiff
 from napari_gsw.files.output_folder import (
     PROVENANCE,
     check_overwrite,
@@ -27,16 +27,14 @@ from napari_gsw.files.output_folder import (
     replace_atomically,
     sibling_name,
 )
-from napari_gsw.files.zarr_io import write_values, write_zarr, zarr_package
+from napari_gsw.files.zarr_io import write_values
 
 # Segmentations at the border of the credible ball.
 BOUNDS = ("coarsest", "finest", "farthest")
 # Everything that `_write_posterior` may write, for an image in memory and for a lazy one.
-POSTERIOR_FILES = (
-    *(f"{name}.tif" for name in ("entropy", "boundary", "contour", "people", *BOUNDS)),
-    "posterior.json",
-)
-LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in ("entropy", "boundary", "contour", *BOUNDS)), "posterior.json")
+POSTERIOR_IMAGES = ("entropy", "boundary", "contour", "people", *BOUNDS)
+POSTERIOR_FILES = (*(f"{name}.tif" for name in POSTERIOR_IMAGES), "posterior.json")
+LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in POSTERIOR_IMAGES if name != "people"), "posterior.json")
 REGION_TABLE = "regions.csv"
 # Everything that may stand beside the labels.
 SIBLING_FILES = (
@@ -91,13 +89,10 @@ def check_outputs(folder: Path, names: Sequence[str], overwrite: bool) -> None:
 
     `names` are those of :func:`list_output_files`.
     """
-    labels_name = names[0]
-    manifest = sibling_name(labels_name, PROVENANCE)
-    if find_writer(Path(labels_name)) is write_zarr:
-        zarr_package()
+    manifest = sibling_name(names[0], PROVENANCE)
     existing = check_overwrite(folder, names, manifest, overwrite)
-    if not existing.get(labels_name, False):
-        check_target(folder / labels_name)
+    if not existing.get(names[0], False):
+        check_target(folder / names[0])
     if not overwrite:
         check_sole_result(folder, names, manifest)
 
@@ -111,73 +106,48 @@ def write_results(
     extras: OutputOptions,
     image_geometry: Geometry = UNKNOWN,
 ) -> list[str]:
-    """Write the result of a method into a scratch folder.
+    """Write the result of a method into a scratch folder, and return remarks for the user.
 
-    Parameters
-    ----------
-    image, axes : ndarray, str
-        What was segmented.
-    outcome : MethodResult
-        Labels, provenance and, for a method that samples, the result.
-    folder : Path
-        Scratch folder.
-    labels_name : str
-        File of the labels. Unless its stem is ``labels``, the names of the other files begin with the stem, so that
-        results can share a folder.
-    extras : OutputOptions
-        What else is written.
-    image_geometry : Geometry
-        Pixel size and position of the image.
-
-    Returns
-    -------
-    list of str
-        Remarks for the user.
+    Unless the stem of `labels_name` is ``labels``, the names of the other files begin with the stem, so that results
+    can share a folder.
     """
     labels, result = outcome.labels, outcome.result
     geometry = label_geometry(image_geometry, axes, labels.ndim)
+    lazily = is_lazy(labels)
 
     def sibling(name: str) -> Path:
         return folder / sibling_name(labels_name, name)
 
     remarks = []
-    if labels.dtype == np.uint32 and not is_lazy(labels):
+    if labels.dtype == np.uint32 and not lazily:
         remarks.append(f"labels go up to {labels.max()}, more than uint16 holds: written as uint32")
     file = write_label_file(labels, folder / labels_name, geometry, provenance=outcome.provenance)
     if file.name != labels_name:
         content = "a volume" if labels.ndim > 2 else "32-bit labels"
         remarks.append(f"PNG cannot hold {content}: written as {file.name}")
     if result is not None:
-        remarks += _write_chain(result, folder, labels_name, extras.sites, geometry)
+        n_sites = result.problem.n
+        if extras.sites and result.problem.sites is not None:
+            dtype = np.min_scalar_type(max(n_sites, 256))  # uint16 at least
+            if dtype == np.uint32:
+                remarks.append(f"{n_sites} sites are more than uint16 holds: the sites are written as uint32")
+            sites = result.problem.paint(np.arange(1, n_sites + 1, dtype=dtype))
+            write_label_file(sites, sibling("sites.zarr" if is_lazy(sites) else "sites.tif"), geometry, name="sites")
+        write_trace(result.traces, sibling("trace.csv"))
+        if np.isnan(result.snapshot.together).any():
+            remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
         if extras.uncertainty:
             _write_posterior(image, result, folder, labels_name, geometry)
     if extras.table:
         summary = None if result is None else result.summary
         write_columns(measure_labels(labels, image, axes, summary, **scale_and_unit(geometry)), sibling(REGION_TABLE))
-        if is_lazy(labels):
+        if lazily:
             remarks.append("the image is read in blocks: medians, perimeter and solidity are left out of the table")
     if extras.plot:
         plots.save_overlay(image, labels, sibling("overlay.png"), axes)
         if result is not None:
             plots.save_trace(result.traces, sibling("trace.png"))
             plots.save_uncertainty(result, sibling("uncertainty.png"))
-    return remarks
-
-
-def _write_chain(result: Result, folder: Path, labels_name: str, sites: bool, geometry: Geometry) -> list[str]:
-    """Write the trace and, if asked for, the superpixels; returns remarks."""
-    remarks = []
-    n_sites = result.problem.n
-    if sites and result.problem.sites is not None:
-        dtype = np.uint32 if n_sites > np.iinfo(np.uint16).max else np.uint16
-        if dtype == np.uint32:
-            remarks.append(f"{n_sites} sites are more than uint16 holds: the sites are written as uint32")
-        site_image = result.problem.paint(np.arange(1, n_sites + 1, dtype=dtype))
-        file = folder / sibling_name(labels_name, "sites.zarr" if is_lazy(site_image) else "sites.tif")
-        write_label_file(site_image, file, geometry, name="sites")
-    write_trace(result.traces, folder / sibling_name(labels_name, "trace.csv"))
-    if np.isnan(result.snapshot.together).any():
-        remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
     return remarks
 
 
@@ -206,11 +176,11 @@ def _write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_n
         for name in BOUNDS:
             clusters = result.problem.paint((result.summary.credible_bounds[name] + 1).astype(np.uint32))
             write_label_file(clusters, image_file(name), geometry, name)
-    text = json.dumps(_posterior_summary(result), indent=2)
+    text = json.dumps(_summarize_posterior(result), indent=2)
     (folder / sibling_name(labels_name, "posterior.json")).write_text(text + "\n", encoding="utf-8")
 
 
-def _posterior_summary(result: Result) -> dict[str, Any]:
+def _summarize_posterior(result: Result) -> dict[str, Any]:
     """Summarize the posterior for JSON; infinite and unknown numbers are None."""
 
     def finite(value: float) -> float | None:
@@ -230,11 +200,8 @@ def _posterior_summary(result: Result) -> dict[str, Any]:
     }
     if result.summary.counted:
         ball = result.credible_ball()
-        content["credible_ball"] = {
-            "level": ball.level,
-            "radius_bits": ball.radius,
-            **{name: int(result.draws[getattr(ball, name)].max()) + 1 for name in BOUNDS},
-        }
+        counts = {name: int(result.draws[getattr(ball, name)].max()) + 1 for name in BOUNDS}
+        content["credible_ball"] = {"level": ball.level, "radius_bits": ball.radius, **counts}
         content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
     return content
 
@@ -256,15 +223,7 @@ def write_columns(columns: Columns, path: Path) -> None:
 
 
 def columns_to_csv(columns: Columns, delimiter: str) -> str:
-    """Format a table of columns with every digit; cells of unknown values are empty.
-
-    >>> import numpy as np
-    >>> print(columns_to_csv({"index": np.array([1, 2]), "sd": np.array([0.5, np.nan])}, ","))
-    index,sd
-    1,0.5
-    2,
-    <BLANKLINE>
-    """
+    """Format a table of columns with every digit; cells of unknown values are empty."""
     text = io.StringIO(newline="")
     table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     table.writerow(columns)
@@ -294,13 +253,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def make_printable(text: str) -> str:
-    r"""Escape bytes that are not UTF-8, as names of files may have, as ``\xe9``.
-
-    Examples
-    --------
-    >>> print(make_printable("caf\udce9.png"))
-    caf\xe9.png
-    """
+    r"""Escape bytes that are not UTF-8, as names of files may have, as ``\xe9``."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a character, as names on Windows may have

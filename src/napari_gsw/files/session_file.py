@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,9 +61,7 @@ def save_session(
     image_path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Save a session to a file.
-
-    A run that is resumed from the file is bitwise identical to one that was never stopped.
+    """Save a session; a run that is resumed from the file is bitwise identical to one that was never stopped.
 
     Parameters
     ----------
@@ -89,9 +88,10 @@ def save_session(
         raise InputError(f"{str(target)!r} is there already and is no session; choose another name")
     content = _as_session(session, image, image_path, target)
     arrays: dict[str, NDArray[Any]] = {}
+    names = ", ".join(image.name for image in content.images if image.name) or "an image"
     head = {
         "version": VERSION,
-        "title": _make_title(content),
+        "title": f"{names}, {max((run.sweep for run in content.runs.values()), default=0):,} sweeps",
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": collect_versions(),
         "content": encode_record(content, KINDS, arrays),
@@ -124,32 +124,20 @@ def _as_session(session: Any, image: Any, image_path: Any, target: Path) -> Save
         first = replace(first, name=first.name or place.name, paths=(str(place),))
     if image is not None:
         first = replace(first, pixels=np.asarray(image))
-    images = tuple(replace(saved, paths=_with_relative_paths(saved.paths, target)) for saved in (first, *others))
-    return SavedSession(session.runs, images, session.window)
-
-
-def _with_relative_paths(paths: tuple[str, ...], target: Path) -> tuple[str, ...]:
-    """Add paths relative to the session, which hold if both are moved together."""
-    places: list[str] = []
-    for path in filter(os.path.isabs, paths):
-        places.append(path)
-        try:
-            places.append(os.path.relpath(path, target.resolve().parent))
-        except ValueError:  # on another drive
-            continue
-    return tuple(dict.fromkeys(places))
-
-
-def _make_title(session: SavedSession) -> str:
-    names = ", ".join(image.name for image in session.images if image.name) or "an image"
-    return f"{names}, {max((run.sweep for run in session.runs.values()), default=0):,} sweeps"
+    images = []
+    for saved in (first, *others):
+        paths = [path for path in saved.paths if os.path.isabs(path)]
+        for path in tuple(paths):
+            with suppress(ValueError):  # on another drive there is no relative path, which holds if both are moved
+                paths.append(os.path.relpath(path, target.resolve().parent))
+        images.append(replace(saved, paths=tuple(dict.fromkeys(paths))))
+    return SavedSession(session.runs, tuple(images), session.window)
 
 
 def find_image_files(image: SavedImage, session_path: str | os.PathLike[str]) -> list[Path]:
-    """List the existing image files that a session may mean, those in its own folder first.
+    """List the existing image files that a session, which may come from anybody, may mean; those beside it first.
 
-    A session may come from anybody. Files of other formats are left out, and so are shares of other machines,
-    which would be contacted by the mere question whether a file exists.
+    Shares of other machines are left out: they would be contacted by the mere question whether a file exists.
     """
     folder = Path(session_path).resolve().parent
     places = [folder / path for path in image.paths if not path.startswith(("\\\\", "//"))]
@@ -167,18 +155,14 @@ def read_title(path: str | os.PathLike[str]) -> str | None:
     """Read the title of a session without the rest; None if the file is not a session."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return str(_read_head(archive)["title"])
+            return str(_read_head(archive).get("title", ""))
     except (*DAMAGED, InputError):
         return None
 
 
 def is_session(path: str | os.PathLike[str]) -> bool:
     """Return whether a file claims to be a session."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return bool(_read_head(archive))
-    except (*DAMAGED, InputError):
-        return False
+    return read_title(path) is not None
 
 
 def open_session(path: str | os.PathLike[str]) -> SavedSession:
@@ -247,9 +231,9 @@ def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[St
         for name, description in descriptions.items()
         if not (isinstance(description, dict) and description.get("node_type") == "group")
     ]
+    n_bytes = sum(math.prod(array.shape) * array.dtype.itemsize for array in stored)
     try:
-        memory_advice = "open it on a machine that has more"
-        check_promise(sum(array.nbytes for array in stored), size, "a session", MAX_ZSTD_COMPRESSION, memory_advice)
+        check_promise(n_bytes, size, "a session", MAX_ZSTD_COMPRESSION, "open it on a machine that has more")
     except ValueError as error:
         raise InputError(str(error)) from None
     # Their number first, so that no names are made for chunks that do not exist.
@@ -287,11 +271,6 @@ class StoredArray(NamedTuple):
                 if fits and chunk[0] <= shape[0] and little:
                     return cls(name, np.dtype(dtype).newbyteorder("<"), tuple(shape), chunk[0])
         raise InputError(f"its array {name[:80]!r} is of a kind that no session has")
-
-    @property
-    def nbytes(self) -> int:
-        """Size in memory."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def n_chunks(self) -> int:

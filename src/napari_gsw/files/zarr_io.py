@@ -26,15 +26,6 @@ COARSEST = 512
 WRITTEN_PIXELS = 2**22
 
 
-def zarr_package() -> Any:
-    """Import zarr, which only these files need."""
-    try:
-        import zarr
-    except ImportError:
-        raise InputError('zarr files need a package that is missing; try: pip install "napari-gsw[batch]"') from None
-    return zarr
-
-
 def is_zarr(path: str | os.PathLike[str]) -> bool:
     """Return whether a folder is a zarr group or array, of format 2 or 3."""
     return any(os.path.isfile(os.path.join(path, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
@@ -51,7 +42,9 @@ def is_label_zarr(path: Path) -> bool:
 
 def open_zarr(path: str | os.PathLike[str]) -> Any:
     """Open a zarr array, or the group of an OME-Zarr image (NGFF 0.1 to 0.5), without reading pixels."""
-    return zarr_package().open(str(path), mode="r")
+    import zarr
+
+    return zarr.open(str(path), mode="r")
 
 
 def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
@@ -69,20 +62,22 @@ def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
 def write_zarr(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
     """Write unsigned labels, which may be lazy, as an OME-Zarr label image (NGFF 0.5)."""
     attributes = {} if provenance is None else {"napari-gsw": json.loads(provenance)}
-    _write_group(labels, path, geometry, name, {"image-label": {"version": NGFF}}, attributes)
+    write_values(labels, path, geometry, name, {"image-label": {"version": NGFF}}, attributes)
 
 
-def write_values(values: NDArray[Any], path: Path, geometry: Geometry, name: str) -> None:
-    """Write numbers such as probabilities, which may be lazy, as an OME-Zarr image."""
-    _write_group(values, path, geometry, name, {}, {})
-
-
-def _write_group(
-    values: NDArray[Any], path: Path, geometry: Geometry, name: str, ome: Mapping[str, Any], more: Mapping[str, Any]
+def write_values(
+    values: NDArray[Any],
+    path: Path,
+    geometry: Geometry,
+    name: str,
+    ome: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write all levels; `ome` are further OME attributes, `more` stand beside them."""
+    """Write numbers such as probabilities, which may be lazy, as an OME-Zarr image with more attributes."""
+    import zarr
+
     values, axes = reorder_axes(values, geometry.axes, OME_ORDER)
-    group = zarr_package().open_group(str(path), mode="w-", zarr_format=3)
+    group = zarr.open_group(str(path), mode="w-", zarr_format=3)
     datasets = []
     max_chunk = 128 if "Z" in axes else 1024
     for level, (step, array) in enumerate(_iter_levels(values, axes)):
@@ -97,19 +92,23 @@ def _write_group(
         if geometry.origin:
             transforms.append({"type": "translation", "translation": [geometry.origin[axis] for axis in axes]})
         datasets.append({"path": str(level), "coordinateTransformations": transforms})
-    image = {"name": name, "type": "nearest", "axes": [_ngff_axis(a, geometry) for a in axes], "datasets": datasets}
-    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **ome}, **more})
+    described = [{"name": axis.lower(), "type": {"T": "time", "C": "channel"}.get(axis, "space")} for axis in axes]
+    for axis, entry in zip(axes, described, strict=True):
+        if (unit := geometry.unit.get(axis, PIXEL)) != PIXEL:  # NGFF has no pixels: no unit means the same
+            entry["unit"] = unit
+    image = {"name": name, "type": "nearest", "axes": described, "datasets": datasets}
+    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **(ome or {})}, **(attributes or {})})
 
 
 def _store(array: NDArray[Any], stored: Any) -> None:
     if not is_lazy(array):
         stored[...] = array
         return
-    grid = make_grid(array.shape, stored.chunks, WRITTEN_PIXELS)
 
     def write(part: tuple[slice, ...]) -> None:
         stored[part] = read(array, part)
 
+    grid = make_grid(array.shape, stored.chunks, WRITTEN_PIXELS)
     map_blocks(write, [(grid.inside(index),) for index in grid], lambda done: None)
 
 
@@ -124,9 +123,3 @@ def _iter_levels(values: NDArray[Any], axes: str) -> Iterator[tuple[dict[str, in
         factor = {axis: 2 if axis in length and (axis != "Z" or length["Z"] > COARSEST) else 1 for axis in axes}
         values = values[tuple(slice(None, None, factor[axis]) for axis in axes)]
         step = {axis: n * factor[axis] for axis, n in step.items()}
-
-
-def _ngff_axis(axis: str, geometry: Geometry) -> dict[str, str]:
-    entry = {"name": axis.lower(), "type": {"T": "time", "C": "channel"}.get(axis, "space")}
-    unit = geometry.unit.get(axis, PIXEL)
-    return entry if unit == PIXEL else entry | {"unit": unit}  # NGFF has no pixels: no unit means the same

@@ -36,7 +36,7 @@ def test_what_the_first_autosave_needs_is_imported_after_compiling_and_beside_th
     from napari_gsw.widgets.session import session
 
     imported, connections = [], Connections()
-    monkeypatch.setattr(session, "zarr_package", lambda: imported.append(threading.current_thread()))
+    monkeypatch.setattr(session, "_import_for_autosaves", lambda: imported.append(threading.current_thread()))
     warmth = session.KernelWarmUp(connections)
     qtbot.wait(2 * session.POLL_MS)
     assert imported == []
@@ -48,14 +48,3 @@ def test_what_the_first_autosave_needs_is_imported_after_compiling_and_beside_th
     connections.close()
     assert background.calls == ["begin", "end"]
     assert not warmth._timer.isActive()
-
-
-def test_a_place_without_zarr_stays_silent(monkeypatch):
-    from napari_gsw.core.errors import InputError
-    from napari_gsw.widgets.session import session
-
-    def missing():
-        raise InputError("zarr files need a package that is missing")
-
-    monkeypatch.setattr(session, "zarr_package", missing)
-    session._import_for_autosaves()

@@ -17,7 +17,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.files import plots
-from napari_gsw.files.geometry import Geometry, make_geometry, select_last_axes
+from napari_gsw.files.geometry import Geometry, make_geometry, select_axes
 from napari_gsw.files.labels import write_label_file
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
 from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
@@ -167,7 +167,7 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
                 labels, clusters = array_run.seen(view)
                 made_by["shown"] = view.record(array_run.exports_regions(view))
             if source.is_chunked and geometry is not None:
-                all_labels, geometry = labels, select_last_axes(geometry, source.depth)
+                all_labels, geometry = labels, select_axes(geometry, geometry.axes[-source.depth :])
             else:
                 all_labels[source.index(position)] = labels
             provenances[" ".join(map(str, position))] = made_by

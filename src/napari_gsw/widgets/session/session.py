@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,6 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import DisplayedState
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, compiling_stage
-from napari_gsw.files.zarr_io import zarr_package
 from napari_gsw.widgets.common.dock_panel import Connections
 from napari_gsw.widgets.common.labels import format_error, format_sentence, report_error
 from napari_gsw.widgets.common.undo import get_undo_stack
@@ -149,9 +147,8 @@ class KernelWarmUp(QObject):  # type: ignore[misc]
 
 
 def _import_for_autosaves() -> None:
-    """Import zarr before the first autosave, which would delay the first labels by a second."""
-    with suppress(ImportError, InputError):
-        zarr_package()
+    """Import what packs arrays before the first autosave, which would delay the first labels."""
+    import numcodecs.zstd  # noqa: F401
 
 
 # Properties that say where a layer lies.
