@@ -13,7 +13,7 @@ from typing import Any
 
 from docs_tables import DATA, table
 
-from napari_gsw.research.benchmarks.slide import STAGES
+from napari_gsw.research.benchmarks.processes import STAGES
 
 WHOLE_SLIDE, PIXELS_A_SITE = 10**10, 150
 A_MINUTE, AN_HOUR = 60, 3600
@@ -83,24 +83,21 @@ def costs() -> str:
     """A table of what was measured, and a formula."""
     one, bench = Costs.measured(), sections("bench.json")
     sweeps, clusters, memory = (bench[name]["rows"] for name in ("sites", "clusters", "memory"))
-    photograph = dict(zip(bench["stages"]["columns"], bench["stages"]["rows"][0], strict=True))
-    preparation = sum(
-        photograph[name] for name in ("colours", "superpixels", "graph", "features", "couplings", "arrays")
-    )
+    name, _, *preparation, sampling, _ = bench["stages"]["rows"][0]
     swept = f"{sweeps[0][2] / 1e3:.2f} to {sweeps[-1][2] / 1e3:.2f} µs"
     more, times = (
         " and ".join(row[0].split()[0] for row in clusters[1:]),
         " and ".join(f"{c[-1]:.1f}" for c in clusters[1:]),
     )
     held = f"{memory[-1][2]:,.0f} to {memory[0][2]:,.0f} bytes"
-    whole = f"{preparation:.2f} s up to the chain, {photograph['sampling']:.2f} s for 300 sweeps"
+    whole = f"{sum(preparation):.2f} s up to the chain, {sampling:.2f} s for 300 sweeps"
     rows = [
         ["a pixel, from the file to sites and words", micro(one.pixel), f"{one.pixel_bytes:.2f} bytes", "`slide`"],
         ["a pixel of the result, to zarr with its levels", micro(one.written_pixel), "", "`slide`"],
         [f"a site in a sweep, 12 clusters ({sweeps[0][0]} to {sweeps[-1][0]})", swept, "", "`sites`"],
         [f"the same with {more} clusters", f"{times} times that", "", "`clusters`"],
         ["a site, before and after the chain", micro(one.site), held, "`slide`, `memory`"],
-        [f"a photograph of {photograph[''].partition(' (')[0]}", whole, "", "`stages`"],
+        [f"a photograph of {name.partition(' (')[0]}", whole, "", "`stages`"],
     ]
     formula = (
         f"    seconds = {1e6 * (one.pixel + one.written_pixel):.2f}e-6 P / N  +  {1e6 * one.swept:.3f}e-6 T S (K + "

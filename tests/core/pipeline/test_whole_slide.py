@@ -9,7 +9,7 @@ import pytest
 zarr = pytest.importorskip("zarr")
 pytest.importorskip("dask.array")
 
-from napari_gsw.research.benchmarks.slide import segment_in_process, write_slide  # noqa: E402
+from napari_gsw.research.benchmarks.processes import run_process, write_slide  # noqa: E402
 
 SIDE = int(os.environ.get("SLIDE_SIDE", "20000"))
 LIMIT = 2.5 * 2**30
@@ -21,7 +21,7 @@ LIMIT = 2.5 * 2**30
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
 def test_a_slide_from_zarr_to_zarr_in_bounded_memory(tmp_path, maps, noise):
     write_slide(tmp_path / "slide.zarr", tmp_path / "boundaries.zarr", SIDE, noise)
-    took = segment_in_process([tmp_path / name for name in ("slide.zarr", "labels.zarr", *maps)])
+    took = run_process("slide", *(tmp_path / name for name in ("slide.zarr", "labels.zarr", *maps)))
     sites, clusters, regions = (took["facts"][name] for name in ("sites", "clusters", "regions"))
     peak = max(values[2] for values in took["stages"].values())
     print(f"{sites:,} sites, {clusters} clusters, {regions:,} regions; peak {peak:,.0f} MB")

@@ -40,7 +40,8 @@ class Planted(NamedTuple):
 def make_planted(n: int, n_clusters: int, seed: int = 1) -> Planted:
     """Make a triangulated grid of `n` sites, numbered in scan order and divided into about square clusters."""
     rng = np.random.default_rng(seed)
-    truth = label_blocks(n, n_clusters)
+    rows = next(r for r in range(math.isqrt(n), 0, -1) if n % r == 0)  # as square as the divisors of n allow
+    truth = label_blocks(rows, n // rows, n_clusters)
     frequencies = rng.dirichlet(np.full(WORDS, CONCENTRATION), n_clusters)
     histograms, histogram_index = [], np.empty(n, np.int64)
     n_drawn = 0
@@ -50,19 +51,7 @@ def make_planted(n: int, n_clusters: int, seed: int = 1) -> Planted:
         histogram_index[truth == k] = n_drawn + np.arange(size) % max(count, 1)
         n_drawn += count
     counts = sparse.vstack(histograms, format="csr")[histogram_index]
-    return Planted(counts, triangulate_grid(*grid_shape(n)), truth)
-
-
-def grid_shape(n: int) -> tuple[int, int]:
-    """Return rows and columns of a grid of n sites, as square as its divisors allow.
-
-    Examples
-    --------
-    >>> grid_shape(1000), grid_shape(1_000_000)
-    ((25, 40), (1000, 1000))
-    """
-    rows = next(r for r in range(math.isqrt(n), 0, -1) if n % r == 0)
-    return rows, n // rows
+    return Planted(counts, triangulate_grid(rows, n // rows), truth)
 
 
 def triangulate_grid(rows: int, columns: int) -> Int32Array:
@@ -74,11 +63,10 @@ def triangulate_grid(rows: int, columns: int) -> Int32Array:
     return np.stack((left[order], right[order]), axis=1)
 
 
-def label_blocks(n: int, n_clusters: int) -> Int32Array:
-    """Label the sites of the grid by bands of rows, each divided into blocks of equal width."""
-    rows, columns = grid_shape(n)
+def label_blocks(rows: int, columns: int, n_clusters: int) -> Int32Array:
+    """Label the sites of a grid by bands of rows, each divided into blocks of equal width."""
     n_bands = max(1, min(rows, round(math.sqrt(n_clusters * rows / columns))))
-    row, column = np.divmod(np.arange(n), columns)
+    row, column = np.divmod(np.arange(rows * columns), columns)
     band = row * n_bands // rows
     first = np.arange(n_bands + 1) * n_clusters // n_bands
     n_blocks = first[band + 1] - first[band]
@@ -103,9 +91,8 @@ def make_photograph(rows: int, columns: int, seed: int = 0) -> NDArray[np.uint8]
     highest = draw_field(8.0)
     for k in range(1, REGIONS):  # one field at a time, since a large image has no room for all
         field = draw_field(8.0)
-        higher = field > highest
-        region[higher] = k
-        highest[higher] = field[higher]
+        region[field > highest] = k
+        np.maximum(highest, field, out=highest)
     tile = ndimage.gaussian_filter(rng.normal(size=(TILE, TILE)), 1.5, mode="wrap")
     repeats = (-(-rows // TILE), -(-columns // TILE))
     grain = np.tile((tile / tile.std()).astype(np.float32), repeats)[:rows, :columns]

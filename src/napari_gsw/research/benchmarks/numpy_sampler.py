@@ -43,8 +43,15 @@ class NumpySampler:
             np.add.at(self.totals[-1], self.labels, counts)
 
     def sweep(self) -> None:
-        """Draw the bonds, and then the cluster of each bonded group given all the others."""
-        for group in self.draw_groups():
+        """Draw the bonds, and then the cluster of each bonded group, in the order of the groups' smallest sites."""
+        i, j = self.problem.edges.T
+        n = self.problem.n
+        bonded = (self.labels[i] == self.labels[j]) & (self.rng.random(len(i)) < -np.expm1(-self.strength))
+        graph = sparse.coo_array((np.ones(bonded.sum()), (i[bonded], j[bonded])), shape=(n, n))
+        self.part = connected_components(graph, directed=False)[1]
+        order = np.argsort(self.part, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.part[order])) + 1)
+        for group in sorted(groups, key=lambda group: int(group[0])):
             old = self.labels[group[0]]
             remaining = self.sizes[old] - len(group)
             if remaining > 0 and np.isneginf(self.problem.tables.log_w[remaining]):
@@ -55,17 +62,6 @@ class NumpySampler:
             new = candidates[np.searchsorted(np.cumsum(weight), self.rng.random() * weight.sum(), side="right")]
             self.move(group, new, 1)
             self.labels[group] = new
-
-    def draw_groups(self) -> list[Int64Array]:
-        """Draw the bonds, and return the bonded groups in the order of their smallest site."""
-        i, j = self.problem.edges.T
-        bonded = (self.labels[i] == self.labels[j]) & (self.rng.random(len(i)) < -np.expm1(-self.strength))
-        n = self.problem.n
-        graph = sparse.coo_array((np.ones(bonded.sum()), (i[bonded], j[bonded])), shape=(n, n))
-        self.part = connected_components(graph, directed=False)[1]
-        order = np.argsort(self.part, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(self.part[order])) + 1)
-        return sorted(groups, key=lambda group: int(group[0]))
 
     def move(self, group: Int64Array, cluster: int, sign: int) -> None:
         """Add the sites of a group to a cluster, or with ``sign=-1`` remove them."""
@@ -79,8 +75,9 @@ class NumpySampler:
         occupied = np.flatnonzero(self.sizes)
         candidates = np.append(occupied, np.flatnonzero(self.sizes == 0)[0])
         size = self.sizes[candidates]
-        k = len(occupied)
-        log_weight = log_v[k + (size == 0)] + log_w[size + len(group)] - np.where(size > 0, log_w[size], 0.0)
+        log_weight = (
+            log_v[len(occupied) + (size == 0)] + log_w[size + len(group)] - np.where(size > 0, log_w[size], 0.0)
+        )
         log_weight += self.neighbour_weight(group)[candidates]
         for (counts, pi, phi), total in zip(self.blocks, self.totals, strict=True):
             added = counts[group].sum(axis=0)
@@ -94,10 +91,7 @@ class NumpySampler:
     def neighbour_weight(self, group: Int64Array) -> Float64Array:
         """Return (n,) the sum of beta (1 - delta) over the edges from a group to each cluster."""
         graph = self.problem.adjacency
-        rows = [slice(graph.start[i], graph.start[i + 1]) for i in group]
-        neighbour = np.concatenate([graph.neighbour[row] for row in rows])
-        edge = np.concatenate([graph.edge[row] for row in rows])
-        outside = self.part[neighbour] != self.part[group[0]]
-        neighbour, edge = neighbour[outside], edge[outside]
-        weight = graph.beta[edge] - self.strength[edge]
-        return np.asarray(np.bincount(self.labels[neighbour], weight, self.problem.n))
+        at = np.concatenate([np.arange(graph.start[i], graph.start[i + 1]) for i in group])
+        at = at[self.part[graph.neighbour[at]] != self.part[group[0]]]
+        weight = graph.beta[graph.edge[at]] - self.strength[graph.edge[at]]
+        return np.asarray(np.bincount(self.labels[graph.neighbour[at]], weight, self.problem.n))
