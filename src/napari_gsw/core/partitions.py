@@ -1,4 +1,4 @@
-"""Compiled loops over partitions: canonical labels, and the recursion over the number of clusters."""
+"""Compiled loops over partitions: union-find, canonical labels, and the recursion over the number of clusters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import math
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
-from napari_gsw.core.jit import full, njit
+from napari_gsw.core.jit import full, njit, njit_inner
+
+
+@njit_inner
+def find_root(parent: Int32Array, i: int) -> int:
+    """Find the root of i in a union-find forest (n,) int32, and halve the path to it."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i
 
 
 @njit

@@ -224,7 +224,7 @@ def test_a_mask_and_sites_of_the_users_own_in_blocks():
     blocks = gsw.prepare(
         stored(image, (50, 70, 3)), sites=stored(own.astype(np.int32), (40, 40)), **SMALL, **PHOTO_WORDS
     )
-    assert blocks.n == label_connected(own, None).max()
+    assert blocks.n == label_connected(own).max()
     same_problem(blocks, image)
     for wrong in (dict(mask=mask[:-1]), dict(sites=own[:, :-2])):
         with pytest.raises(gsw.InputError, match="shape"):

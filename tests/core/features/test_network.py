@@ -11,9 +11,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.features import network as networks
 from napari_gsw.core.features.network import load_weights
-from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
 from napari_gsw.research.training.onnx_export import save_weights
 
 RNG = np.random.default_rng(15)
@@ -112,20 +110,6 @@ def test_weights_in_a_file_are_checked(tmp_path):
         load_weights(path, "photo")
     with pytest.raises(gsw.InputError, match="cannot be read"):
         load_weights(tmp_path / "nowhere.npz", "photo")
-
-
-def test_sums_along_edges_against_a_loop():
-    values = RNG.random((9, 11)).astype(np.float32)
-    sites = RNG.integers(0, 5, (9, 11)).astype(np.int32)
-    sites[0, :4] = 1, 2, 3, 4
-    graph = build_region_graph(normalize_image(values), sites)
-    sums = dict.fromkeys(map(tuple, graph.edges.tolist()), 0.0)
-    for y, x in np.ndindex(9, 11):
-        for v, u in ((y + 1, x), (y, x + 1)):
-            if v < 9 and u < 11 and 0 not in (sites[y, x], sites[v, u]) and sites[y, x] != sites[v, u]:
-                pair = tuple(sorted((int(sites[y, x]) - 1, int(sites[v, u]) - 1)))
-                sums[pair] += (float(values[y, x]) + float(values[v, u])) / 2
-    assert sum_over_faces(values, sites, graph.edges) == pytest.approx(list(sums.values()))
 
 
 def two_colours():

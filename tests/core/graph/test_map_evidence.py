@@ -15,9 +15,9 @@ rng = np.random.default_rng(0)
 
 
 def random_sites(shape):
-    sites = label_connected(rng.integers(1, 4, shape), None)
+    sites = label_connected(rng.integers(1, 4, shape))
     sites[(0,) * len(shape)] = 0
-    return label_connected(sites, None)
+    return label_connected(sites)
 
 
 def slow_means(log_odds, sites, edges, spacing):

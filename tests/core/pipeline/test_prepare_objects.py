@@ -212,7 +212,7 @@ def test_fragments_and_blocks_of_background_are_sites():
     pieces = find_fragments(inside, middle)
     assert pieces.max() == 2
     assert pieces[20, 20] != pieces[20, 38]
-    sites = make_object_sites(pieces, None)
+    sites = make_object_sites(pieces, np.ones(pieces.shape, bool))
     known = mark_fragments(sites, pieces)
     assert known.sum() == 2
     assert known[sites[20, 20] - 1]
@@ -228,7 +228,7 @@ def test_couplings_of_an_object_with_its_background_add_up():
     maps = np.zeros((40, 40, 5), np.float32)
     maps[..., :3] = (pieces > 0)[..., np.newaxis]
     maps[..., WIDTH] = 0.3
-    sites = make_object_sites(pieces, None)
+    sites = make_object_sites(pieces, np.ones(pieces.shape, bool))
     graph = build_region_graph(NormalizedImage(maps[..., :1], False), sites)
     known = mark_fragments(sites, pieces)
     beta = load_builtin_object_model().couplings(sites, maps, graph, known)

@@ -32,7 +32,7 @@ from napari_gsw.core.image.normalized_image import (
 )
 from napari_gsw.core.image.spacing import Spacing, get_spacing
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency_kernels import sum_over_faces
+from napari_gsw.core.sites.adjacency import sum_over_faces
 from napari_gsw.core.sites.blocked_labels import CompressedArray
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.sites.superpixels import label_connected
@@ -240,7 +240,7 @@ def find_pieces(sites: Sites) -> tuple[Sites, Int32Array]:
     pieces : int32 label image 1..p in the order of their first pixel, 0 for none.
     uncut : (p + 1,) int32 the site of each piece; entry 0 is 0.
     """
-    pieces = label_connected(np.ascontiguousarray(sites), None) if sites.any() else np.zeros(sites.shape, np.int32)
+    pieces = label_connected(np.ascontiguousarray(sites)) if sites.any() else np.zeros(sites.shape, np.int32)
     uncut = np.zeros(int(pieces.max()) + 1, np.int32)
     uncut[pieces.ravel()] = sites.ravel()
     return pieces, uncut

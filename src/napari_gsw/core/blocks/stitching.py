@@ -73,7 +73,7 @@ def find_contacts(context: BlockContext, blocks: Sequence[Block]) -> BorderConta
         for axis in range(len(index)):
             after = context.grid.after(index, axis)
             if after is not None:
-                a, b, area = context.grid.place(index), context.grid.place(after), areas[axis - len(index)]
+                a, b, area = context.grid.place(index), context.grid.place(after), areas[axis]
                 contacts = _find_border_contacts(blocks[a], blocks[b], axis, area, context.sites is not None)
                 borders.append(contacts._replace(pairs=contacts.pairs + np.array([first[a], first[b]])))
     if not borders:

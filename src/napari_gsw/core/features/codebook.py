@@ -19,19 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.array_types import ChannelImage, Float32Array, Int32Array
 from napari_gsw.core.errors import InputError, check_integer, check_number, check_seed, to_array, to_float_array
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.jit import full, njit, njit_merged, zeros
-from napari_gsw.core.sites.adjacency_kernels import sum_over_sites
+from napari_gsw.core.jit import njit, zeros
+from napari_gsw.core.special import sum_by_group
 
 # Pixels for k-means; more of them move the centres by less than the centres' own scatter.
 LEARNING_PIXELS = 20_000
 N_ROUNDS = 15
 # Far beyond any colour; the square of a larger one might not be finite.
 MAX_SOFTNESS = 1e100
-# Up to this number of channels the nearest word is looked up in a grid: at most so many cells, one per so many pixels.
-FEW, CELLS, PIXELS_PER_CELL = 3, 4096, 16
-# Cells are widened by this fraction, more than rounding can move a pixel beyond the border.
-SLACK = np.float32(1e-3)
-# Pixels of more channels that are compared together: they fill the vector unit and fit into its cache.
+# Pixels that are compared together: they fill the vector unit and fit into its cache.
 BLOCK = 128
 
 
@@ -172,7 +168,7 @@ def run_kmeans(values: ChannelImage, centres: ChannelImage) -> ChannelImage:
         words = find_nearest(values, centres)
         if np.array_equal(words, previous):
             break
-        total, pixels = sum_over_sites(values, words + np.int32(1), len(centres))
+        total, pixels = sum_by_group(values, words, len(centres)), np.bincount(words, minlength=len(centres))
         means = (total / np.maximum(pixels, 1)[:, np.newaxis]).astype(np.float32)
         centres, previous = np.where(pixels[:, np.newaxis] > 0, means, centres), words
     return centres
@@ -180,117 +176,19 @@ def run_kmeans(values: ChannelImage, centres: ChannelImage) -> ChannelImage:
 
 @njit
 def find_nearest(values: Float32Array, centres: Float32Array) -> Int32Array:
-    """Find the nearest centre (words, channels) of each pixel (pixels, channels); the first one wins a tie."""
-    result = np.empty(values.shape[0], np.int32)
-    if values.shape[0] == 0:
-        return result
-    if values.shape[1] <= FEW:
-        _nearest_by_cell(values, centres, result)
-    else:
-        _nearest_by_block(values, centres, result)
-    return result
+    """Find the nearest centre (words, channels) of each pixel (pixels, channels); the first one wins a tie.
 
-
-@njit_merged
-def _nearest_by_cell(values: Float32Array, centres: Float32Array, result: Int32Array) -> None:
-    """Find nearest centres of few channels by a grid with the candidates of each cell.
-
-    They are listed when the first pixel falls into the cell: of 120 colours about four remain.
+    All distances are computed, a block of pixels and three channels at a time.
     """
     pixels, channels = values.shape
-    words = centres.shape[0]
-    grid = max(1, int(min(CELLS, pixels // PIXELS_PER_CELL) ** (1 / channels) + 1e-9))
-    axes = zeros((3, FEW), np.float32)  # of each channel the lowest value, a cell's side, cells per unit
-    planes = zeros((FEW, words), np.float32)
-    for c in range(channels):
-        low, high = values[0, c], values[0, c]
-        for p in range(pixels):
-            low = min(low, values[p, c])
-            high = max(high, values[p, c])
-        axes[0, c], axes[1, c] = low, (high - low) / np.float32(grid)
-        axes[2, c] = np.float32(1) / axes[1, c] if axes[1, c] > 0 else np.float32(0)
-        for k in range(words):
-            planes[c, k] = centres[k, c]
-    start, end = full(grid**channels, -1, np.int32), np.empty(grid**channels, np.int32)
-    pool, used = np.empty(64 * words, np.int32), 0
-    bounds = np.empty((2, words), np.float32)
-    two, three = channels > 1, channels > 2
-    for p in range(pixels):
-        x = values[p, 0]
-        y = values[p, 1] if two else np.float32(0)
-        z = values[p, 2] if three else np.float32(0)
-        cell = min(int((x - axes[0, 0]) * axes[2, 0]), grid - 1)
-        if two:
-            cell = cell * grid + min(int((y - axes[0, 1]) * axes[2, 1]), grid - 1)
-        if three:
-            cell = cell * grid + min(int((z - axes[0, 2]) * axes[2, 2]), grid - 1)
-        if start[cell] < 0:
-            if used + words > pool.size:
-                longer = np.empty(2 * pool.size, np.int32)
-                for t in range(pool.size):
-                    longer[t] = pool[t]
-                pool = longer
-            start[cell] = used
-            used = _list_candidates(planes, channels, axes, cell, grid, bounds, pool, used)
-            end[cell] = used
-        best, index = np.float32(np.inf), 0
-        for t in range(start[cell], end[cell]):
-            k = pool[t]
-            a, b, c = x - planes[0, k], y - planes[1, k], z - planes[2, k]
-            distance = a * a + b * b + c * c
-            if distance < best:
-                best, index = distance, k
-        result[p] = index
-
-
-@njit_merged
-def _list_candidates(
-    planes: Float32Array, channels: int, axes: Float32Array, cell: int, grid: int, bounds: Float32Array,
-    pool: Int32Array, used: int,
-) -> int:  # fmt: skip
-    """Append to the pool the centres that can be nearest to a point of a cell; return the used length of the pool.
-
-    A centre whose minimal distance to the cell exceeds the maximal one of another is no candidate. `planes` and `axes`
-    are those of :func:`_nearest_by_cell`, `bounds` (2, words) is scratch.
-    """
-    words = planes.shape[1]
-    for k in range(words):
-        bounds[0, k] = bounds[1, k] = np.float32(0)
-    for c in range(channels - 1, -1, -1):
-        index = np.float32(cell % grid)
-        cell //= grid
-        bottom = axes[0, c] + axes[1, c] * (index - SLACK)
-        top = axes[0, c] + axes[1, c] * (index + np.float32(1) + SLACK)
-        for k in range(words):
-            below, above = bottom - planes[c, k], top - planes[c, k]
-            gap = max(max(below, -above), np.float32(0))
-            span = max(-below, above)
-            bounds[0, k] += gap * gap
-            bounds[1, k] += span * span
-    reach = np.float32(np.inf)
-    for k in range(words):
-        reach = min(reach, bounds[1, k])
-    reach *= np.float32(1) + SLACK
-    for k in range(words):
-        if bounds[0, k] <= reach:
-            pool[used] = k
-            used += 1
-    return used
-
-
-@njit_merged
-def _nearest_by_block(values: Float32Array, centres: Float32Array, result: Int32Array) -> None:
-    """Find nearest centres of many channels by all distances, a block of pixels and three channels at a time."""
-    pixels, channels = values.shape
-    words = centres.shape[0]
-    padded = -(-channels // 3) * 3
+    words, padded = centres.shape[0], -(-channels // 3) * 3
     middle = zeros((words, padded), np.float32)
     for k in range(words):
         for c in range(channels):
             middle[k, c] = centres[k, c]
     planes = zeros((padded, BLOCK), np.float32)
     distance, best = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    index = np.empty(BLOCK, np.int32)
+    index, result = np.empty(BLOCK, np.int32), np.empty(pixels, np.int32)
     for first in range(0, pixels, BLOCK):
         count = min(BLOCK, pixels - first)
         for p in range(count):
@@ -299,23 +197,18 @@ def _nearest_by_block(values: Float32Array, centres: Float32Array, result: Int32
         for p in range(BLOCK):
             best[p], index[p] = np.float32(np.inf), 0
         for k in range(words):
-            x, y, z = middle[k, 0], middle[k, 1], middle[k, 2]
             for p in range(BLOCK):
-                r, s, t = planes[0, p] - x, planes[1, p] - y, planes[2, p] - z
-                distance[p] = r * r + s * s + t * t
-            for c in range(3, padded - 3, 3):
+                distance[p] = np.float32(0)
+            for c in range(0, padded, 3):
                 x, y, z = middle[k, c], middle[k, c + 1], middle[k, c + 2]
                 for p in range(BLOCK):
                     r, s, t = planes[c, p] - x, planes[c + 1, p] - y, planes[c + 2, p] - z
                     distance[p] += r * r + s * s + t * t
-            x, y, z = middle[k, padded - 3], middle[k, padded - 2], middle[k, padded - 1]
             word = np.int32(k)
             for p in range(BLOCK):
-                r, s, t = planes[padded - 3, p] - x, planes[padded - 2, p] - y, planes[padded - 1, p] - z
-                total = distance[p] + (r * r + s * s + t * t)
-                least, winner = best[p], index[p]  # read whatever comes of it, or the vector unit stays out
-                nearer = total < least
-                best[p] = total if nearer else least
-                index[p] = word if nearer else winner
+                new, least, winner = distance[p], best[p], index[p]  # read always, or the vector unit stays out
+                best[p] = new if new < least else least
+                index[p] = word if new < least else winner
         for p in range(count):
             result[first + p] = index[p]
+    return result

@@ -6,16 +6,17 @@ probabilities: slow modes of a random walk, and the regions that an edge separat
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
+from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.features.site_features import SiteFeatures
 from napari_gsw.core.graph.merge_tree import build_merge_tree
 from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
 from napari_gsw.core.graph.region_graph import RegionGraph, list_two_step_paths
-from napari_gsw.core.jit import njit, zeros
 
 # Divisors in place of no pixels, and of 0 / 0.
 NO_PIXELS, TINY = 1e-9, 1e-300
@@ -24,6 +25,8 @@ ACCURACY, MIN_DEGREE = 1e-4, 1e-9
 # Of the walk over the graph: the scale in units of Lab, and after how many steps sites are compared.
 WALK_SCALE, STEPS = 12.0, (3, 8, 16)
 N_MODES = 16
+# Edges whose cues are computed together, which bounds memory.
+COMPARED_EDGES = 1 << 13
 # An edge keeps at least this share of its affinity, so that no site is cut off from the graph.
 MIN_AFFINITY, SHARPNESS = 0.02, 3
 
@@ -45,12 +48,8 @@ def chi_squared_distance(a: Float64Array, b: Float64Array) -> Float64Array:
 class SiteSums:
     """Sums over the pixels of each site.
 
-    Attributes
-    ----------
-    sums : (n, 156 or 164) of 120 colour words, 32 texture words, three channels, the 8 coordinates of a network's
-        embedding if there is one, and the number of pixels.
-    parts : end of each of these but the last among the columns.
-    names : those of `DIFFERENCES` that are known.
+    `sums` (n, 156 or 164) are of 120 colour words, 32 texture words, three channels, the 8 coordinates of a network's
+    embedding if there is one, and the number of pixels. `parts` are the ends of these but the last among the columns.
     """
 
     def __init__(self, features: SiteFeatures, graph: RegionGraph, embedding: Float64Array | None = None) -> None:
@@ -61,15 +60,54 @@ class SiteSums:
         columns = [colour, texture, lab * pixels, *([] if embedding is None else [embedding * pixels])]
         self.parts = np.cumsum([column.shape[1] for column in columns]).astype(np.int64)
         self.sums: Float64Array = np.concatenate((*columns, pixels), axis=1)
-        self.names = DIFFERENCES[: len(self.parts)]
 
-    def name_columns(self, prefix: str, columns: Float64Array) -> Cues:
-        """Name columns (m, parts) as cues."""
-        return {f"{prefix}, {name}": column for name, column in zip(self.names, columns.T, strict=True)}
+    def differences(
+        self,
+        prefix: str,
+        sums: Float64Array,
+        i: NDArray[np.integer],
+        j: NDArray[np.integer],
+        reach: csr_array | None = None,
+    ) -> Cues:
+        """Compare rows i and j (m,) of `sums`, which has the columns of :attr:`sums`.
 
-    def differences(self, prefix: str, sums: Float64Array, i: NDArray[np.integer], j: NDArray[np.integer]) -> Cues:
-        """Compare rows i and j (m,) of `sums`, which has the columns of :attr:`sums`."""
-        return self.name_columns(prefix, compare_rows(sums, i.astype(np.int64), j.astype(np.int64), self.parts))
+        With the sites (n, n) that are reached from each site, what is around i and not around j with the converse.
+        """
+        around = None if reach is None else reach @ sums
+        rows = []
+        for first in range(0, max(len(i), 1), COMPARED_EDGES):
+            left, right = i[first : first + COMPARED_EDGES], j[first : first + COMPARED_EDGES]
+            if reach is None or around is None:
+                rows.append(compare_rows(sums[left], sums[right], self.parts))
+            else:
+                common = reach[left].multiply(reach[right]) @ sums
+                rows.append(compare_rows(around[left] - common, around[right] - common, self.parts))
+        columns = zip(DIFFERENCES, np.concatenate(rows).T, strict=False)
+        return {f"{prefix}, {name}": np.ascontiguousarray(column) for name, column in columns}
+
+
+def compare_rows(a: Float64Array, b: Float64Array, parts: Int64Array) -> Float64Array:
+    """Compare sums (m, columns) row by row: (m, parts) distances of colour words, texture words, mean colours etc.
+
+    `parts` has the end of each part among the columns. The last column is the number of pixels.
+    """
+    x, y = (sums[:, :-1] * (1 / np.maximum(sums[:, -1:], NO_PIXELS)) for sums in (a, b))
+    step = x - y
+    squares = [np.square(step[:, first:end]) for first, end in itertools.pairwise((0, *parts))]
+    columns = []
+    for square, first in zip(squares[:2], (0, parts[0]), strict=True):
+        both = x[:, first : first + square.shape[1]] + y[:, first : first + square.shape[1]]
+        columns.append(_sum_rows(square / np.maximum(both, TINY)) / 2)
+    return np.stack(columns + [np.sqrt(sum(square.T)) for square in squares[2:]], axis=1)
+
+
+def _sum_rows(terms: Float64Array) -> Float64Array:
+    """Sum terms (m, k) over k as four sums side by side: a forest's decisions may depend on the last digit."""
+    count = terms.shape[1] // 4 * 4
+    s, t, u, v = terms[:, :count].reshape(len(terms), -1, 4).sum(axis=1).T
+    for column in terms[:, count:].T:
+        s = s + column
+    return np.asarray((s + t) + (u + v))
 
 
 def compute_local_cues(
@@ -83,7 +121,6 @@ def compute_local_cues(
     and of a network its mean boundary probability (m,) along the edge, around it and over the image.
     """
     n, m, (i, j) = graph.n, len(graph.edges), graph.edges.T
-    left, right = np.ascontiguousarray(i), np.ascontiguousarray(j)
     sums = site_sums.sums
     lab = sums[:, site_sums.parts[1] : site_sums.parts[2]] / sums[:, -1:]
     cues: Cues = {
@@ -96,10 +133,8 @@ def compute_local_cues(
     row = np.repeat(np.arange(n), np.diff(near.indptr))
     first, second = list_two_step_paths(near.indptr, near.indices)
     far = _reach(row[first], near.indices[second], n)
-    for name, reach in (("near", near), ("far", far)):
-        around = reach @ sums
-        columns = compare_surroundings(reach.indptr, reach.indices, sums, around, left, right, site_sums.parts)
-        cues |= site_sums.name_columns(name, columns)
+    cues |= site_sums.differences("near", sums, i, j, near)
+    cues |= site_sums.differences("far", sums, i, j, far)
     matrix, smoothed, done = make_transition_matrix(graph, WALK_SCALE), sums / sums[:, -1:], 0
     for passes in STEPS:
         smoothed, done = apply_transitions(smoothed, matrix, passes - done), passes
@@ -149,8 +184,7 @@ def compute_context_cues(
     # The two regions that an edge separates when regions are merged in the order of their boundaries.
     tree = build_merge_tree(graph.n, graph.edges, probability, graph.length)
     n_merges = len(tree.height)
-    sums = np.concatenate((site_sums.sums, np.zeros((n_merges, site_sums.sums.shape[1]))))
-    add_merges(sums, graph.n, tree.left, tree.right)
+    sums = tree.sum_regions(site_sums.sums)
     share = np.sort(np.stack((sums[tree.left, -1], sums[tree.right, -1])) / graph.pixels.sum(), axis=0)
     smaller, larger = np.log(share)
     by_merge: Cues = {"merge, height": tree.height, "merge, smaller region": smaller, "merge, larger region": larger}
@@ -216,89 +250,3 @@ def _around(cue: Float64Array, i: NDArray[np.int32], j: NDArray[np.int32], n: in
     """Compute the mean of a cue over the edges of both sites of each edge."""
     mean = _mean_at(cue, i, j, n)
     return np.asarray((mean[i] + mean[j]) / 2)
-
-
-@njit
-def compare_rows(sums: Float64Array, i: Int64Array, j: Int64Array, parts: Int64Array) -> Float64Array:
-    """Compare rows i and j (m,) of sums: (m, parts) distances of colour words, texture words, mean colours and so on.
-
-    `parts` has the end of each part among the columns of `sums`. The last column is the number of pixels.
-    """
-    out = np.empty((i.size, parts.size), np.float64)
-    term = zeros(sums.shape[1], np.float64)
-    for e in range(i.size):
-        _compare(sums[i[e]], sums[j[e]], parts, term, out[e])
-    return out
-
-
-@njit
-def compare_surroundings(
-    start: Int32Array, near: Int32Array, sums: Float64Array, around: Float64Array, i: Int32Array, j: Int32Array,
-    parts: Int64Array,
-) -> Float64Array:  # fmt: skip
-    """Compare what is around i and not around j with the converse, as :func:`compare_rows` does.
-
-    `start` and `near` are the sorted sites around each site in CSR form, `around` (n, columns) their sums.
-    """
-    out = np.empty((i.size, parts.size), np.float64)
-    common, a, b, term = np.empty((4, sums.shape[1]), np.float64)
-    for e in range(i.size):
-        p, q = start[i[e]], start[j[e]]
-        common[:] = 0
-        while p < start[i[e] + 1] and q < start[j[e] + 1]:
-            if near[p] == near[q]:
-                site = near[p]
-                for f in range(common.size):
-                    common[f] += sums[site, f]
-                p += 1
-                q += 1
-            elif near[p] < near[q]:
-                p += 1
-            else:
-                q += 1
-        for f in range(common.size):
-            a[f] = around[i[e], f] - common[f]
-            b[f] = around[j[e], f] - common[f]
-        _compare(a, b, parts, term, out[e])
-    return out
-
-
-@njit
-def _compare(a: Float64Array, b: Float64Array, parts: Int64Array, term: Float64Array, out: Float64Array) -> None:
-    """Write to `out` the chi-squared distances of the histograms, and those of the means, of two rows of sums."""
-    last = a.size - 1
-    left, right = np.divide(1.0, max(a[last], NO_PIXELS)), np.divide(1.0, max(b[last], NO_PIXELS))
-    for f in range(parts[1]):
-        x, y = a[f] * left, b[f] * right
-        term[f] = np.divide((x - y) * (x - y), max(x + y, TINY))
-    out[0] = _sum(term, 0, parts[0]) / 2
-    out[1] = _sum(term, parts[0], parts[1]) / 2
-    for part in range(2, parts.size):
-        square = 0.0
-        for f in range(parts[part - 1], parts[part]):
-            step = a[f] * left - b[f] * right
-            square += step * step
-        out[part] = np.sqrt(square)
-
-
-@njit
-def _sum(term: Float64Array, first: int, end: int) -> float:
-    """Sum term[first:end] as four sums side by side, since one alone waits for itself."""
-    last_four = first + (end - first) // 4 * 4
-    s = t = u = v = 0.0
-    for f in range(first, last_four, 4):
-        s += term[f]
-        t += term[f + 1]
-        u += term[f + 2]
-        v += term[f + 3]
-    for f in range(last_four, end):
-        s += term[f]
-    return (s + t) + (u + v)
-
-
-@njit
-def add_merges(sums: Float64Array, n: int, left: Int64Array, right: Int64Array) -> None:
-    """Set each row n + s of sums (n + merges, columns) to the sum of rows left[s] and right[s], which come before."""
-    for s in range(left.size):
-        for f in range(sums.shape[1]):
-            sums[n + s, f] = sums[left[s], f] + sums[right[s], f]

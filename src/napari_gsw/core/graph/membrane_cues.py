@@ -13,10 +13,10 @@ import numpy as np
 import scipy
 
 from napari_gsw.core.array_types import Float64Array, Sites
-from napari_gsw.core.graph.boundary_cues import add_merges
 from napari_gsw.core.graph.merge_tree import build_merge_tree, build_strength_tree
-from napari_gsw.core.graph.region_graph import RegionGraph, list_faces
+from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.ridges import compute_curvatures
+from napari_gsw.core.sites.adjacency import list_faces
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.core.special import expit
 
@@ -51,7 +51,7 @@ def compute_local_membrane_cues(image: Float64Array, sites: Sites, graph: Region
     sites : (h, w) 1..n, 0 for none. graph : of touching sites alone.
     """
     i, j = graph.edges.T
-    first, second, edge = list_faces(sites, graph.edges)
+    first, second, edge, _ = list_faces(sites, graph.edges)
     count = np.bincount(edge, minlength=len(graph.edges))
     start = np.concatenate(([0], np.cumsum(count)[:-1]))
     columns = []
@@ -74,9 +74,8 @@ def compute_context_membrane_cues(graph: RegionGraph, local: Float64Array, odds:
     n, probability = graph.n, expit(odds)
     tree = build_merge_tree(n, graph.edges, probability, graph.length)
     n_merges = len(tree.height)
-    pixels = np.concatenate((graph.pixels.astype(np.float64), np.zeros(n_merges)))[:, np.newaxis]
-    add_merges(pixels, n, tree.left, tree.right)
-    size = np.log(np.sort(np.stack((pixels[tree.left, 0], pixels[tree.right, 0])), axis=0))
+    pixels = tree.sum_regions(graph.pixels[:, np.newaxis].astype(np.float64))[:, 0]
+    size = np.log(np.sort(np.stack((pixels[tree.left], pixels[tree.right])), axis=0))
     merge = tree.merge_index(graph.edges)
     ends = graph.edges.ravel()
     mean = np.bincount(ends, np.repeat(probability, 2), n) / np.maximum(np.bincount(ends, minlength=n), 1)

@@ -62,6 +62,13 @@ class MergeTree:
         """
         return _find_merges(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
 
+    def sum_regions(self, values: Float64Array) -> Float64Array:
+        """Sum values (n, C) of sites over the region of every node: (n + merges, C)."""
+        sums = np.concatenate((values, np.zeros((len(self.height), values.shape[1]))))
+        for node, (left, right) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True), self.n):
+            sums[node] = sums[left] + sums[right]
+        return sums
+
     def _cut(self, n_merges: int) -> Int32Array:
         nodes = self.n + np.arange(n_merges)
         pairs = np.stack((np.concatenate((self.left[:n_merges], self.right[:n_merges])), np.tile(nodes, 2)), axis=1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Sites
 from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, MIN_WIDTH, OCTAVES, OUTLINE, WIDTH
-from napari_gsw.core.graph.region_graph import list_faces
+from napari_gsw.core.sites.adjacency import list_faces
 
 # Number of cues of two fragments.
 PAIR_CUES = 18
@@ -111,7 +111,7 @@ def compute_pair_cues(sites: Sites, maps: Float32Array, sums: FragmentSums, pair
     if not m:
         return np.zeros((0, PAIR_CUES))
     # Along the boundary: means of the maps, maximum of CENTRE, minimum of CONTACT.
-    first, second, pair = list_faces(sites, pairs)
+    first, second, pair, _ = list_faces(sites, pairs)
     flat = maps.reshape(-1, maps.shape[-1])
     values = (flat[first].astype(np.float64) + flat[second]) / 2
     length = np.maximum(np.bincount(pair, minlength=m), 1).astype(np.float64)

@@ -13,8 +13,7 @@ from scipy.sparse import coo_array
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.normalized_image import NormalizedImage
-from napari_gsw.core.image.spacing import face_areas
-from napari_gsw.core.sites.adjacency_kernels import touching_pairs
+from napari_gsw.core.sites.adjacency import touching_pairs
 from napari_gsw.core.sites.site_values import mean_and_count_per_site
 
 
@@ -72,8 +71,7 @@ def build_region_graph(image: NormalizedImage, sites: Sites, neighbourhood: int 
     n = int(sites.max())
     labels = np.ascontiguousarray(sites, dtype=np.int32)
     channels = np.ascontiguousarray(image.channels).reshape(sites.size, -1)
-    volume = labels.reshape((1,) * (3 - sites.ndim) + sites.shape)
-    edges, length, total = touching_pairs(volume, channels, n, face_areas(image.spacing, sites.ndim))
+    edges, length, total = touching_pairs(labels, channels, image.spacing)
     means, pixels = mean_and_count_per_site(channels, labels.ravel(), n)
     graph = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return graph if neighbourhood == 1 else add_second_order(graph)
@@ -115,30 +113,6 @@ def list_two_step_paths(start: NDArray[np.integer], neighbour: NDArray[np.intege
     degree = np.diff(start)[neighbour]
     first = np.repeat(np.arange(len(neighbour)), degree)
     return first, np.arange(len(first)) + np.repeat(start[neighbour] - np.cumsum(degree) + degree, degree)
-
-
-def list_faces(sites: Sites, edges: NDArray[np.int32]) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """List the pixel faces on the edges (m, 2), sorted, of sites 1..n.
-
-    Returns
-    -------
-    first, second : (faces,) indices of the two pixels in the flat image.
-    edge : (faces,) index of the edge.
-    """
-    n = int(sites.max())
-    key = edges[:, 0].astype(np.int64) * n + edges[:, 1]
-    pixels = np.arange(sites.size, dtype=np.int64).reshape(sites.shape)
-    faces: list[NDArray[np.int64]] = []
-    for axis in range(sites.ndim):
-        site, pixel = np.moveaxis(sites, axis, 0), np.moveaxis(pixels, axis, 0)
-        border = (site[:-1] != site[1:]) & (site[:-1] > 0) & (site[1:] > 0)
-        a, b = site[:-1][border].astype(np.int64) - 1, site[1:][border].astype(np.int64) - 1
-        wanted = np.minimum(a, b) * n + np.maximum(a, b)
-        edge = np.searchsorted(key, wanted).clip(max=len(key) - 1)
-        found = key[edge] == wanted
-        faces.append(np.stack((pixel[:-1][border], pixel[1:][border], edge))[:, found])
-    first, second, edge = np.concatenate(faces, axis=1)
-    return first, second, edge
 
 
 def merge_contacts(

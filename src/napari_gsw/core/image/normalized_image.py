@@ -231,7 +231,7 @@ def fill_outside_mask(
     array = to_array("the image", image)
     letters = parse_axes(array, axes)
     values = channels_last(array, letters)
-    if find_nonfinite(values) is None or (is_used := find_used(values.shape[:-1])) is None:
+    if find_nonfinite(values) is None or (is_used := find_used(values.shape[:-1])) is None or is_used.all():
         return array
     copy = np.array(array)
     channels_last(copy, letters)[:] = fill_nonfinite(values, is_used)

@@ -79,15 +79,11 @@ def pixel_volume(spacing: Spacing) -> float:
     return 1.0 if spacing is None else math.prod(spacing)
 
 
-def face_areas(spacing: Spacing, ndim: int) -> tuple[float, float, float]:
-    """Return the area of a pixel's face across each of three axes, the last `ndim` of which are the image's.
+def face_areas(spacing: Spacing, ndim: int) -> tuple[float, ...]:
+    """Return the area of a pixel's face across each axis.
 
-    >>> face_areas((5.0, 1.0, 1.0), 3), face_areas((2.0, 1.0), 2), face_areas(None, 2)
-    ((1.0, 5.0, 5.0), (2.0, 1.0, 2.0), (1.0, 1.0, 1.0))
+    >>> face_areas((5.0, 1.0, 1.0), 3), face_areas(None, 2)
+    ((1.0, 5.0, 5.0), (1.0, 1.0))
     """
-    if spacing is None:
-        return 1.0, 1.0, 1.0
-    steps = (1.0,) * (3 - ndim) + tuple(spacing)
-    volume = math.prod(steps)
-    z, y, x = (volume / step for step in steps)
-    return z, y, x
+    steps = spacing or (1.0,) * ndim
+    return tuple(math.prod(steps) / step for step in steps)

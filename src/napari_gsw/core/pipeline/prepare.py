@@ -279,7 +279,7 @@ def _make_joint_sites(
 ) -> list[Sites]:
     """Return the sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
     checked = [check_mask(mask, p.shape) for p, mask in zip(pixels, masks, strict=True)]
-    counts = [int(np.prod(p.shape)) if m is None else int(m.sum()) for p, m in zip(pixels, checked, strict=True)]
+    counts = [int(inside.sum()) for inside in checked]
     n_sites = settings.site_count_for(sum(counts), pixel_volume(pixels[0].spacing))
     site_images = []
     for p, given, mask, count in zip(pixels, sites, checked, counts, strict=True):

@@ -131,7 +131,7 @@ def prepare_with_network(
     signal = np.float32(OBJECT_SIGNAL) * maps[..., INSIDE]
     pixels = NormalizedImage(signal[..., np.newaxis], False)
     inside = check_mask(mask, pixels.shape)
-    if not (fragments > 0 if inside is None else (fragments > 0) & inside).any():
+    if not ((fragments > 0) & inside).any():
         return None
     site_image = make_object_sites(fragments, inside) if sites is None else validate_sites(sites, pixels.shape, mask)
     site_image = split(site_image, pixels)

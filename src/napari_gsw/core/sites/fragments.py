@@ -44,11 +44,11 @@ def find_fragments(probability: Float32Array, centre: Float32Array) -> Int32Arra
     return np.asarray(segmentation.watershed(-height, peaks, mask=covered), dtype=np.int32)
 
 
-def make_object_sites(fragments: Int32Array, mask: BoolArray | None) -> Sites:
+def make_object_sites(fragments: Int32Array, mask: BoolArray) -> Sites:
     """Make sites of the fragments and the blocks of background (h, w): 1..n, 0 outside the mask."""
     rows, columns = np.indices(fragments.shape) // BLOCK
     blocks = rows * (columns.max() + 1) + columns + 1
-    return label_connected(np.where(fragments > 0, fragments, int(fragments.max()) + blocks), mask)
+    return label_connected(np.where(mask, np.where(fragments > 0, fragments, int(fragments.max()) + blocks), 0))
 
 
 def mark_fragments(sites: Sites, fragments: Int32Array) -> BoolArray:

@@ -11,8 +11,8 @@ from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, 
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.normalized_image import channels_last
-from napari_gsw.core.sites.adjacency_kernels import sum_over_sites
 from napari_gsw.core.sites.blocked_labels import SiteImage, count_site_values
+from napari_gsw.core.special import sum_by_group
 
 
 def mean_per_site(values: NDArray[np.generic], sites: Sites) -> Float64Array:
@@ -26,8 +26,8 @@ def mean_and_count_per_site(
     values: Float32Array | Float64Array, sites: Int32Array, n: int
 ) -> tuple[Float64Array, Int64Array]:
     """Compute the means (n, C) of values (pixels, C) over sites (pixels,) 1..n, and count the pixels (n,) of each."""
-    total, n_pixels = sum_over_sites(values, sites, n)
-    return total / np.maximum(n_pixels, 1)[:, np.newaxis], n_pixels
+    n_pixels = np.bincount(sites, minlength=n + 1)[1:]
+    return sum_by_group(values, sites, n + 1)[1:] / np.maximum(n_pixels, 1)[:, np.newaxis], n_pixels
 
 
 def mean_channels_per_site(image: NDArray[Any], axes: str, sites: Sites) -> Float64Array:

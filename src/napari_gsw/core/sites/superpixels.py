@@ -7,67 +7,71 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
 from skimage import filters, measure, segmentation
 
-from napari_gsw.core.array_types import BoolArray, ChannelImage, Float32Array, Int32Array, Sites
+from napari_gsw.core.array_types import (
+    BoolArray,
+    ChannelImage,
+    Float32Array,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    Sites,
+)
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.focus import deblur
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.image.ridges import compute_ridges, scale_intensity
 from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
-from napari_gsw.core.jit import njit, njit_inner, zeros
+from napari_gsw.core.jit import arange, full, njit, zeros
+from napari_gsw.core.partitions import canonical_labels, find_root
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency_kernels import (
-    merge_felzenszwalb,
-    merge_small_regions,
-    sum_over_sites,
-    touching_pairs,
-)
+from napari_gsw.core.sites.adjacency import touching_pairs
+from napari_gsw.core.special import sum_by_group
 
 # Compactness doubles, at most so often, until SLIC makes this fraction of the superpixels that are asked for.
-MIN_FRACTION = 0.75
-MAX_DOUBLINGS = 8
+MIN_FRACTION, MAX_DOUBLINGS = 0.75, 8
 # Rounds of SLIC: later ones hardly move a pixel.
 SLIC_ROUNDS = 5
 # Width in pixels of the blur of ridges: without it every grain would be a watershed.
 RIDGE_BLUR = 1.5
-# Pixels of a row that SLIC compares together: enough to fill the vector unit, few enough for its cache.
-CHUNK = 128
-# SLIC compares three channels at a time, as many as there are coordinates.
-AT_ONCE = 3
+# Pixels of a row that SLIC compares together: enough to fill the vector unit, few enough for its cache. It takes three
+# features at a time, as many as there are coordinates.
+CHUNK, AT_ONCE = 128, 3
 
 
 def make_superpixels(image: NormalizedImage, settings: Settings, mask: ArrayLike | None = None) -> Sites:
-    """Group the pixels of an image into superpixels.
+    """Group the pixels of an image into superpixels where a mask (*shape,) is not 0.
 
-    Parameters
-    ----------
-    image : NormalizedImage
-    settings : Settings
-        ``superpixels``, ``site_size``, ``site_count``, ``compactness``, ``refocus`` and ``smoothing`` are read.
-    mask : (*shape,) array, optional
-        Non-zero where superpixels are wanted.
-
-    Returns
-    -------
-    (*shape,) int32
-        Superpixels 1..n in the order of their first pixel, each connected through pixel faces; 0 outside the mask.
+    They are numbered 1..n (*shape,) in the order of their first pixel, each connected through pixel faces; 0 outside.
     """
     inside = check_mask(mask, image.shape)
-    channels = image.channels
+    channels, spacing = image.channels, image.spacing
     if settings.refocus == "auto" and len(image.shape) == 2:
         channels = deblur(channels)
     if settings.smoothing > 0:
-        from scipy import ndimage
-
-        widths = (*pixel_widths(settings.smoothing, len(image.shape), image.spacing), 0)
+        widths = (*pixel_widths(settings.smoothing, len(image.shape), spacing), 0)
         channels = ndimage.gaussian_filter(channels, widths)
-    if settings.superpixels == "slic":
-        return _make_slic(np.ascontiguousarray(channels), settings, inside, image.spacing)
-    if settings.superpixels == "ridges":
-        return _fill_and_label(_make_ridge_basins(image), inside)
-    methods = {"felzenszwalb": _make_felzenszwalb, "watershed": _make_watershed, "grid": _make_grid}
-    return _fill_and_label(methods[settings.superpixels](channels, settings, inside, image.spacing), inside)
+    wanted = _count_wanted(settings, inside, spacing)
+    match settings.superpixels:
+        case "slic":
+            return _make_slic(np.ascontiguousarray(channels), wanted, settings.compactness, inside, spacing)
+        case "ridges":
+            ridges = ndimage.gaussian_filter(compute_ridges(scale_intensity(image)), RIDGE_BLUR)
+            groups: NDArray[Any] = segmentation.watershed(ridges)
+        case "watershed":
+            groups = _make_watershed(channels, wanted, settings.compactness, inside, spacing)
+        case "felzenszwalb":
+            groups = _make_felzenszwalb(channels, wanted, inside)
+        case _:
+            side = (inside.sum() * np.prod(spacing or 1) / wanted) ** (1 / inside.ndim)
+            steps = spacing or (1,) * inside.ndim
+            groups = _number_cells(
+                inside.shape,
+                [max(1, min(n, round(n * step / side))) for n, step in zip(inside.shape, steps, strict=True)],
+            )
+    return _fill_and_label(groups, inside)
 
 
 def validate_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | None = None) -> Sites:
@@ -79,24 +83,14 @@ def validate_sites(labels: ArrayLike, shape: tuple[int, ...], mask: ArrayLike | 
         raise InputError(f"the label image must hold whole numbers, not {array.dtype}")
     if array.size and array.min() < 0:
         raise InputError(f"the label image must hold numbers >= 0, not {array.min()}")
-    sites = label_connected(array, check_mask(mask, shape))
+    sites = label_connected(np.where(check_mask(mask, shape), array, 0))
     if sites.max(initial=0) == 0:
         raise InputError("the label image has no site: every pixel is 0 (background) or masked")
     return sites
 
 
-def label_connected(labels: NDArray[np.generic], inside: BoolArray | None) -> Sites:
-    """Label face-connected regions of equal non-zero labels 1..n by their first pixel in scan order.
-
-    Parameters
-    ----------
-    labels : (*shape,)
-        Of any type of whole numbers.
-    inside : (*shape,) bool or None
-        Where labels count.
-    """
-    if inside is not None:
-        labels = np.where(inside, labels, 0)
+def label_connected(labels: NDArray[np.generic]) -> Sites:
+    """Label face-connected regions of equal non-zero labels (*shape,) 1..n by their first pixel in scan order."""
     if labels.dtype.kind == "b" or (labels.min() >= 0 and labels.max() <= np.iinfo(np.int32).max):
         numbers = labels.astype(np.int32)
     else:  # all that matters is which labels are equal and which are 0
@@ -105,29 +99,25 @@ def label_connected(labels: NDArray[np.generic], inside: BoolArray | None) -> Si
     return np.asarray(measure.label(numbers, background=0, connectivity=1), np.int32)
 
 
-def _fill_and_label(groups: NDArray[np.generic], inside: BoolArray | None) -> Sites:
+def _fill_and_label(groups: NDArray[Any], inside: BoolArray) -> Sites:
     """Label groups of pixels; pixels that no seed has reached (0) are superpixels, too."""
-    return label_connected(np.where(groups == 0, groups.max() + 1, groups), inside)
+    return label_connected(np.where(inside, np.where(groups == 0, groups.max() + 1, groups), 0))
 
 
-def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray | None:
-    """Return where a mask is not 0 (*shape,), or None if that is everywhere."""
+def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
+    """Return where a mask is not 0 (*shape,): everywhere without a mask."""
     if mask is None:
-        return None
-    inside = to_array("the mask", mask) != 0
+        return np.ones(shape, bool)
+    inside: BoolArray = to_array("the mask", mask) != 0
     if inside.shape != shape:
         raise InputError(f"the mask must have the image's shape {shape}, not {inside.shape}")
     if not inside.any():
         raise InputError("the mask has no pixel: it must be non-zero where the image is to be segmented")
-    return None if inside.all() else inside
+    return inside
 
 
-def _count_wanted(
-    settings: Settings, shape: tuple[int, ...], inside: BoolArray | None, spacing: Spacing
-) -> tuple[int, int]:
-    """Return how many superpixels are wanted, and the number of pixels that they share."""
-    n_pixels = int(np.prod(shape)) if inside is None else int(inside.sum())
-    return settings.site_count_for(n_pixels, pixel_volume(spacing)), n_pixels
+def _count_wanted(settings: Settings, inside: BoolArray, spacing: Spacing) -> int:
+    return settings.site_count_for(int(inside.sum()), pixel_volume(spacing))
 
 
 def divide_into_cells(
@@ -135,13 +125,8 @@ def divide_into_cells(
 ) -> tuple[tuple[int, ...], float]:
     """Divide an image of so many pixels into about `n_cells` cubes.
 
-    Returns
-    -------
-    counts, side : tuple of int, float
-        Number of cells along each axis, and the side of a cell in units of the spacing.
+    Returns the number of cells along each axis, and the side of a cell in units of the spacing.
 
-    Examples
-    --------
     >>> divide_into_cells((30, 40), 12, 1200)
     ((3, 4), 10.0)
     >>> divide_into_cells((2, 50), 10, 100)  # too thin to be divided along the first axis
@@ -160,25 +145,30 @@ def divide_into_cells(
     return tuple(max(1, min(n, round(extent / side))) for n, extent in zip(shape, extents, strict=True)), side
 
 
-def _make_slic(channels: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing) -> Sites:
+def _number_cells(shape: tuple[int, ...], counts: Any) -> Sites:
+    """Return the cell of a grid that each pixel (*shape,) lies in, from 1 in scan order."""
+    cells = np.zeros(shape, np.int32)
+    for index, length, count in zip(np.ogrid[tuple(map(slice, shape))], shape, counts, strict=True):
+        cells = cells * np.int32(count) + (index * count // length).astype(np.int32)
+    return cells + np.int32(1)
+
+
+def _make_slic(channels: ChannelImage, wanted: int, compactness: float, inside: BoolArray, spacing: Spacing) -> Sites:
     """Make superpixels by SLIC (Achanta et al. 2012).
 
     On a noisy image, clusters of colour are not connected in space, and merging their fragments leaves a few huge
     superpixels. So the compactness doubles until there are about as many superpixels as are asked for.
     """
-    shape = channels.shape[:-1]
-    wanted, n_pixels = _count_wanted(settings, shape, inside, spacing)
+    shape, n_pixels = inside.shape, int(inside.sum())
     if wanted == 1:
-        return label_connected(np.ones(shape, np.int32), inside)
+        return label_connected(inside)
     counts, side = divide_into_cells(shape, wanted, n_pixels, spacing)
     flat_axes = (1,) * (3 - len(shape))
     grid, steps = flat_axes + counts, (*flat_axes, *(spacing or (1.0,) * len(shape)))
-    volume = channels.reshape(*flat_axes, *channels.shape)
-    mask = None if inside is None else inside.reshape(flat_axes + shape)
-    compactness = settings.compactness
+    volume, mask = channels.reshape(*flat_axes, *channels.shape), inside.reshape(flat_axes + shape)
     for _ in range(MAX_DOUBLINGS):
         scale = np.array([compactness / side * step for step in steps], np.float32)
-        clusters = cluster_by_slic(volume, mask, grid, scale, SLIC_ROUNDS)
+        clusters = cluster_by_slic(volume, mask, grid, scale)
         sites = _merge_fragments(clusters, volume, n_pixels // (2 * wanted))
         if int(sites.max()) >= MIN_FRACTION * wanted:
             break
@@ -188,46 +178,28 @@ def _make_slic(channels: ChannelImage, settings: Settings, inside: BoolArray | N
 
 def _merge_fragments(clusters: Sites, channels: ChannelImage, min_size: int) -> Sites:
     """Split clusters into connected regions, and merge the small ones into the most similar neighbour."""
-    regions = label_connected(clusters, None)
+    regions = label_connected(clusters)
     n = int(regions.max())
-    edges, _, _ = touching_pairs(regions, np.empty((regions.size, 0), np.float32), n, (1.0, 1.0, 1.0))
-    total, n_pixels = sum_over_sites(channels.reshape(regions.size, -1), regions.ravel(), n)
-    number = merge_small_regions(edges, total, n_pixels, np.argsort(n_pixels, kind="stable"), min_size)
-    return np.concatenate((np.zeros(1, np.int32), number))[regions]
+    total = sum_by_group(channels.reshape(regions.size, -1), regions.ravel(), n + 1)[1:]
+    n_pixels = np.bincount(regions.ravel(), minlength=n + 1)[1:]
+    order = np.argsort(n_pixels, kind="stable")
+    number = merge_small_regions(touching_pairs(regions)[0], total, n_pixels, order, min_size)
+    return np.concatenate((np.zeros(1, np.int32), canonical_labels(number) + np.int32(1)))[regions]
 
 
-def cluster_by_slic(
-    channels: ChannelImage, mask: BoolArray | None, grid: tuple[int, ...], scale: Float32Array, max_rounds: int
-) -> Sites:
-    """Cluster pixels by colour and position.
+def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ...], scale: Float32Array) -> Sites:
+    """Cluster pixels (Z, Y, X, C) in a mask (Z, Y, X) by colour and position: numbers from 1, 0 outside.
 
     Each cell of a grid begins as a cluster. In a round, every pixel joins the nearest cluster of those that began in
     its cell or an adjacent one, then every cluster moves to the mean of its pixels. It ends when nothing changes.
-
-    Parameters
-    ----------
-    channels : (Z, Y, X, C) float32
-    mask : (Z, Y, X) bool, optional
-    grid : tuple of int
-        Number of cells along each axis.
-    scale : (3,) float32
-        Weight of a distance of one pixel along each axis, in units of the channels.
-
-    Returns
-    -------
-    (Z, Y, X) int32
-        Cluster of each pixel, from 1; 0 outside the mask.
+    `scale` (3,) weighs a distance of one pixel along each axis, in units of the channels.
     """
     shape, count, n_cells = channels.shape[:3], channels.shape[3], math.prod(grid)
-    z, y, x = (
-        (np.arange(length) * cells // length).astype(np.int32) for length, cells in zip(shape, grid, strict=True)
-    )
-    labels: Sites = (z[:, np.newaxis, np.newaxis] * grid[1] + y[:, np.newaxis]) * grid[2] + x + 1
-    if mask is not None:
-        labels[~mask] = 0
+    labels = np.where(mask, _number_cells(shape, grid), np.int32(0))
+    column = (np.arange(shape[2]) * grid[2] // shape[2]).astype(np.int32)
     # A cluster without pixels is infinitely far from all. Channels are padded with zeros to a multiple of three.
     centres = np.full((n_cells, AT_ONCE + -(-count // AT_ONCE) * AT_ONCE), np.inf, np.float32)
-    for number in range(max_rounds):
+    for number in range(SLIC_ROUNDS):
         _move_clusters(channels, labels, scale, centres)
         if number == 0:
             # A cell begins with the colour of its middle pixel: the mean of a cell that an edge crosses is a colour
@@ -235,34 +207,21 @@ def cluster_by_slic(
             middle = np.ix_(*((2 * np.arange(c) + 1) * n // (2 * c) for c, n in zip(grid, shape, strict=True)))
             is_own = labels[middle].ravel() == np.arange(1, n_cells + 1)
             centres[is_own, AT_ONCE : AT_ONCE + count] = channels[middle].reshape(n_cells, count)[is_own]
-        if not _assign_pixels(channels, labels, (grid[0], grid[1], grid[2]), x, scale, centres):
+        if not _assign_pixels(channels, labels, (grid[0], grid[1], grid[2]), column, scale, centres):
             break
     return labels
 
 
-@njit
 def _move_clusters(channels: ChannelImage, labels: Int32Array, scale: Float32Array, centres: Float32Array) -> None:
     """Move every cluster to the mean of its pixels: `centres` (cells, features), scaled coordinates first."""
-    depth, height, width, count = channels.shape
-    total, n_pixels = zeros((centres.shape[0], AT_ONCE + count), np.float64), zeros(centres.shape[0], np.int64)
-    for z in range(depth):
-        for y in range(height):
-            for x in range(width):
-                i = labels[z, y, x] - 1
-                if i < 0:
-                    continue
-                n_pixels[i] += 1
-                total[i, 0] += z
-                total[i, 1] += y
-                total[i, 2] += x
-                for c in range(count):
-                    total[i, AT_ONCE + c] += channels[z, y, x, c]
-    for i in range(n_pixels.size):
-        if n_pixels[i] > 0:
-            centres[i] = 0
-            for f in range(total.shape[1]):
-                mean = total[i, f] / n_pixels[i]
-                centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
+    flat, size = labels.ravel().astype(np.intp), len(centres) + 1
+    n_pixels = np.bincount(flat, minlength=size)[1:]
+    is_used = n_pixels > 0
+    centres[is_used] = 0
+    coordinates = np.broadcast_arrays(*np.ogrid[tuple(map(slice, labels.shape))])
+    for f, values in enumerate([*coordinates, *np.moveaxis(channels, -1, 0)]):
+        mean = np.bincount(flat, values.ravel(), size)[1:][is_used] / n_pixels[is_used]
+        centres[is_used, f] = mean * scale[f] if f < AT_ONCE else mean
 
 
 @njit
@@ -291,26 +250,30 @@ def _assign_pixels(
         i, j = cell // grid[1], cell % grid[1]
         for first in range(0, width, CHUNK):
             size = min(CHUNK, width - first)
-            n_rivals = _gather_rivals(centres, grid, i, j, column[first : first + size], table, number)
+            n_rivals = 0
+            for a in range(max(i - 1, 0), min(i + 2, grid[0])):
+                for b in range(max(j - 1, 0), min(j + 2, grid[1])):
+                    for side in range(-1, 2):  # beyond the ends of a row the last cell takes part twice
+                        for x in range(size):
+                            c = (a * grid[1] + b) * grid[2] + min(max(column[first + x] + side, 0), grid[2] - 1)
+                            number[n_rivals, x] = c + 1
+                            for f in range(features):
+                                table[n_rivals, f, x] = centres[c, f]
+                        n_rivals += 1
             for x in range(size):
                 pixels[2, x] = scale[2] * np.float32(first + x)
             for z in range(-(-i * depth // grid[0]), -(-(i + 1) * depth // grid[0])):
                 for y in range(-(-j * height // grid[1]), -(-(j + 1) * height // grid[1])):
-                    z_scaled, y_scaled = scale[0] * np.float32(z), scale[1] * np.float32(y)
                     for x in range(size):
+                        pixels[0, x], pixels[1, x] = scale[0] * np.float32(z), scale[1] * np.float32(y)
                         for c in range(count):
                             pixels[AT_ONCE + c, x] = channels[z, y, first + x, c]
                     for x in range(CHUNK):
                         best[x] = np.float32(np.inf)
                     for k in range(n_rivals):
                         for x in range(CHUNK):
-                            r, s, t = (
-                                z_scaled - table[k, 0, x],
-                                y_scaled - table[k, 1, x],
-                                pixels[2, x] - table[k, 2, x],
-                            )
-                            distance[x] = r * r + s * s + t * t
-                        for f in range(AT_ONCE, features, AT_ONCE):
+                            distance[x] = np.float32(0)
+                        for f in range(0, features, AT_ONCE):
                             for x in range(CHUNK):
                                 r = pixels[f, x] - table[k, f, x]
                                 s = pixels[f + 1, x] - table[k, f + 1, x]
@@ -331,149 +294,144 @@ def _assign_pixels(
     return n_changed
 
 
-@njit_inner
-def _gather_rivals(
-    centres: Float32Array,
-    grid: tuple[int, int, int],
-    i: int,
-    j: int,
-    column: Int32Array,
-    table: Float32Array,
-    number: Int32Array,
-) -> int:
-    """Write the clusters around row i, j of cells for each pixel of a chunk, and return how many each pixel has.
+@njit
+def merge_small_regions(
+    edges: Int32Array, total: Float64Array, n_pixels: Int64Array, order: Int64Array, min_size: int
+) -> Int32Array:
+    """Merge regions of fewer than `min_size` pixels into the neighbour of nearest mean colour, one after the other.
 
-    Beyond the ends of a row the last cell takes part twice.
+    `edges` (m, 2) are regions that touch, `order` (n,) regions from small to large. The sums of channels (n, C) and the
+    pixels (n,) of each region are changed. Returns the region (n,) that each one has joined.
     """
-    size, count = column.size, 0
-    for a in range(max(i - 1, 0), min(i + 2, grid[0])):
-        for b in range(max(j - 1, 0), min(j + 2, grid[1])):
-            for side in range(-1, 2):
-                x = 0
-                while x < size:
-                    cell, end = column[x], x + 1
-                    while end < size and column[end] == cell:
-                        end += 1
-                    c = (a * grid[1] + b) * grid[2] + min(max(cell + side, 0), grid[2] - 1)
-                    for t in range(x, end):
-                        number[count, t] = c + 1
-                    for f in range(centres.shape[1]):
-                        value = centres[c, f]
-                        for t in range(x, end):
-                            table[count, f, t] = value
-                    x = end
-                count += 1
-    return count
-
-
-def _make_ridge_basins(image: NormalizedImage) -> Int32Array:
-    from scipy import ndimage
-
-    ridges = ndimage.gaussian_filter(compute_ridges(scale_intensity(image)), RIDGE_BLUR)
-    return np.asarray(segmentation.watershed(ridges))
+    n = n_pixels.size
+    parent = arange(n, np.int32)
+    nearest, min_distance = np.empty(n, np.int32), np.empty(n, np.float64)
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        nearest[:], min_distance[:] = -1, np.inf
+        for e in range(edges.shape[0]):
+            a, b = find_root(parent, edges[e, 0]), find_root(parent, edges[e, 1])
+            if a == b or min(n_pixels[a], n_pixels[b]) >= min_size:
+                continue
+            distance = 0.0
+            for c in range(total.shape[1]):
+                step = total[a, c] / n_pixels[a] - total[b, c] / n_pixels[b]
+                distance += step * step
+            if distance < min_distance[a]:
+                nearest[a], min_distance[a] = b, distance
+            if distance < min_distance[b]:
+                nearest[b], min_distance[b] = a, distance
+        for i in order:
+            if parent[i] != i or nearest[i] < 0 or n_pixels[i] >= min_size:
+                continue
+            a = find_root(parent, nearest[i])
+            if a == i:
+                continue
+            parent[i] = a
+            n_pixels[a] += n_pixels[i]
+            for c in range(total.shape[1]):
+                total[a, c] += total[i, c]
+            has_changed = True
+    for i in range(n):
+        parent[i] = find_root(parent, i)
+    return parent
 
 
 def _make_watershed(
-    channels: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing
+    channels: ChannelImage, wanted: int, compactness: float, inside: BoolArray, spacing: Spacing
 ) -> NDArray[np.generic]:
     """Find watersheds of the gradient from evenly spaced seeds; 0 where no seed reaches."""
-    shape = channels.shape[:-1]
-    wanted, n_pixels = _count_wanted(settings, shape, inside, spacing)
+    shape, planes = inside.shape, np.moveaxis(channels, -1, 0)
     markers: Any = wanted  # scikit-image spaces them evenly
     if spacing is None:
-        height = np.sqrt(sum(filters.sobel(channels[..., c]) ** 2 for c in range(channels.shape[-1])))
+        height = np.sqrt(sum(filters.sobel(plane) ** 2 for plane in planes))
     else:
-        slopes = [
-            (filters.sobel(channels[..., c], axis=a) / step) ** 2
-            for c in range(channels.shape[-1])
-            for a, step in enumerate(spacing)
-        ]
+        slopes = [(filters.sobel(plane, axis=a) / step) ** 2 for plane in planes for a, step in enumerate(spacing)]
         height = np.sqrt(sum(slopes) / len(spacing))
-        counts, _ = divide_into_cells(shape, wanted, n_pixels, spacing)
+        counts, _ = divide_into_cells(shape, wanted, int(inside.sum()), spacing)
         middles = [(2 * np.arange(count) + 1) * n // (2 * count) for count, n in zip(counts, shape, strict=True)]
         markers = np.zeros(shape, np.int32)
         markers[np.ix_(*middles)] = np.arange(1, math.prod(counts) + 1).reshape(counts)
-        markers = markers if inside is None else np.where(inside, markers, 0)
+        markers = np.where(inside, markers, 0)
     # The distance to a seed competes with a gradient of a few units; a tenth of SLIC's value looks alike.
-    return np.asarray(
-        segmentation.watershed(height, markers=markers, mask=inside, compactness=settings.compactness / 10)
-    )
+    return np.asarray(segmentation.watershed(height, markers=markers, mask=inside, compactness=compactness / 10))
 
 
-def find_basins(height: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing = None) -> Sites:
+def find_basins(height: ChannelImage, settings: Settings, inside: BoolArray, spacing: Spacing = None) -> Sites:
     """Find watersheds of a height map (*shape,), such as a map of boundaries.
 
     Each begins at the lowest pixel of a cell of :func:`divide_into_cells`, of several at the one nearest to the middle:
     a seed on a ridge would take something of both sides.
     """
     shape = height.shape
-    wanted, n_pixels = _count_wanted(settings, shape, inside, spacing)
-    counts, _ = divide_into_cells(shape, wanted, n_pixels, spacing)
-    cell, off_middle = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    for axis, (length, count) in enumerate(zip(shape, counts, strict=True)):
-        position = np.arange(length)
-        index = position * count // length
-        square = np.square((position + 0.5) * count / length - index - 0.5)
-        along = [-1 if a == axis else 1 for a in range(len(shape))]
-        cell = cell * np.int32(count) + index.astype(np.int32).reshape(along)
-        off_middle = off_middle + square.astype(np.float32).reshape(along)
-    flat = cell.ravel() if inside is None else np.where(inside, cell, -1).ravel()
-    order = np.lexsort((off_middle.ravel(), height.ravel(), flat))
-    first = np.flatnonzero(np.diff(flat[order], prepend=-2))
-    first = first[flat[order[first]] >= 0]
-    seeds = np.zeros(flat.size, np.int32)
+    counts, _ = divide_into_cells(shape, _count_wanted(settings, inside, spacing), int(inside.sum()), spacing)
+    off_middle = np.zeros(shape, np.float32)
+    for position, length, count in zip(np.ogrid[tuple(map(slice, shape))], shape, counts, strict=True):
+        square = np.square((position + 0.5) * count / length - position * count // length - 0.5)
+        off_middle = off_middle + square.astype(np.float32)
+    cell = np.where(inside, _number_cells(shape, counts), 0).ravel()
+    order = np.lexsort((off_middle.ravel(), height.ravel(), cell))
+    first = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    first = first[cell[order[first]] > 0]
+    seeds = np.zeros(cell.size, np.int32)
     seeds[order[first]] = np.arange(1, len(first) + 1)
     # Not compact: the two sides of a ridge that is two pixels wide share it.
     return _fill_and_label(segmentation.watershed(height, markers=seeds.reshape(shape), mask=inside), inside)
 
 
-def _make_grid(
-    channels: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing
-) -> NDArray[np.generic]:
-    """Divide an image into boxes of equal sides."""
-    shape = channels.shape[:-1]
-    wanted, n_pixels = _count_wanted(settings, shape, inside, spacing)
-    steps = spacing or (1,) * len(shape)
-    side = (n_pixels * np.prod(steps) / wanted) ** (1 / len(shape))
-    boxes = np.zeros(shape, np.int64)
-    for axis, length in enumerate(shape):
-        count = max(1, min(length, round(length * steps[axis] / side)))
-        index = np.arange(length) * count // length
-        boxes = boxes * count + index.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return boxes + 1
-
-
-def _make_felzenszwalb(
-    channels: ChannelImage, settings: Settings, inside: BoolArray | None, spacing: Spacing
-) -> NDArray[np.generic]:
+def _make_felzenszwalb(channels: ChannelImage, wanted: int, inside: BoolArray) -> NDArray[np.generic]:
     """Merge along pixel faces, in any number of dimensions and within a mask, unlike scikit-image.
 
     The scale is found by bisection, so that the mean superpixel has the size that is asked for.
     """
-    shape = channels.shape[:-1]
-    pixels = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    pixels = np.arange(inside.size, dtype=np.int32).reshape(inside.shape)
     left, right, weight = [], [], []
-    for axis in range(len(shape)):
-        p, c = np.moveaxis(pixels, axis, 0), np.moveaxis(channels, axis, 0)
-        keep = np.ones(p[1:].shape, bool)
-        if inside is not None:
-            m = np.moveaxis(inside, axis, 0)
-            keep = m[1:] & m[:-1]
+    for axis in range(inside.ndim):
+        p, c, m = np.moveaxis(pixels, axis, 0), np.moveaxis(channels, axis, 0), np.moveaxis(inside, axis, 0)
+        keep = m[1:] & m[:-1]
         left.append(p[:-1][keep])
         right.append(p[1:][keep])
         weight.append(np.linalg.norm(c[1:] - c[:-1], axis=-1)[keep])
     weights = np.concatenate(weight).astype(np.float32)
     order = np.argsort(weights, kind="stable")
     edges = np.concatenate(left)[order], np.concatenate(right)[order], weights[order]
-
-    wanted, n_pixels = _count_wanted(settings, shape, inside, spacing)
+    n_pixels = int(inside.sum())
     min_size = max(1, n_pixels // wanted // 4)
     low, high = 1e-3, 1e5
     for _ in range(12):
         scale = float(np.sqrt(low * high))  # over many orders of magnitude
-        roots = merge_felzenszwalb(*edges, pixels.size, scale, min_size)
+        roots = _merge_felzenszwalb(*edges, pixels.size, scale, min_size)
         count = int((roots == pixels.ravel()).sum()) - (pixels.size - n_pixels)
         if abs(count - wanted) <= 0.02 * wanted:
             break
         low, high = (scale, high) if count > wanted else (low, scale)
-    return roots.reshape(shape) + 1
+    return roots.reshape(inside.shape) + 1
+
+
+@njit
+def _merge_felzenszwalb(
+    left: Int32Array, right: Int32Array, weight: Float32Array, n_pixels: int, scale: float, min_size: int
+) -> Int32Array:
+    """Merge pixels along edges (m,) of ascending weight by the method of Felzenszwalb and Huttenlocher (2004).
+
+    Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either of
+    them. Afterwards, components of fewer than `min_size` pixels merge across their lightest edge. Returns the root
+    (n_pixels,) of the component of each pixel.
+    """
+    parent = arange(n_pixels, np.int32)
+    size = full(n_pixels, 1, np.int32)
+    limit = full(n_pixels, scale, np.float32)
+    for is_small in (False, True):
+        for e in range(left.size):
+            a = find_root(parent, left[e])
+            b = find_root(parent, right[e])
+            if a == b:
+                continue
+            if min(size[a], size[b]) < min_size if is_small else weight[e] <= limit[a] and weight[e] <= limit[b]:
+                parent[b] = a
+                size[a] += size[b]
+                limit[a] = weight[e] + scale / size[a]
+    for i in range(n_pixels):
+        parent[i] = find_root(parent, i)
+    return parent

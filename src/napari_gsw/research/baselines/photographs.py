@@ -121,7 +121,7 @@ def segment_mean_shift(image: ArrayLike, options: MeanShift, axes: str = "auto")
     regions = make_pixel_regions(modes)
     regions = regions.merge(regions.distance < min(SAME_MODE * scale, radius))
     regions = merge_small(merge_similar(regions, radius), options.min_size)
-    return label_connected(regions.labels.reshape(modes.shape[:2]) + 1, None)
+    return label_connected(regions.labels.reshape(modes.shape[:2]) + 1)
 
 
 def quantize_colours(luv: NDArray[np.float32]) -> tuple[NDArray[np.uint8], float]:

@@ -26,6 +26,7 @@ from scipy.special import expit
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_cues import (
+    DIFFERENCES,
     SiteSums,
     compute_context_cues,
     compute_local_cues,
@@ -153,7 +154,7 @@ def learn(
     for image, f in zip(images, fold, strict=True):
         probability = expit(fit_first(missing | {int(f)}).scores(image.cues))
         rows.append(compute_context_cues(image.graph, image.cues, probability, image.sums))
-    return BoundaryModel(fit_first(missing), fit(rows, images), network="places" in images[0].sums.names)
+    return BoundaryModel(fit_first(missing), fit(rows, images), network=len(images[0].sums.parts) == len(DIFFERENCES))
 
 
 def learn_all(examples: Sequence[Example], folder: Path, settings: Settings, networks: Path | None = None) -> None:

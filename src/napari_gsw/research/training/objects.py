@@ -70,7 +70,7 @@ def extract_cues(values: NDArray[Any], labels: LabelImage, network: Network) -> 
     """Find the fragments of an image (h, w) or (h, w, c), and their targets from labels (h, w)."""
     maps = predict_objects(values, network)
     fragments = find_fragments(maps[..., INSIDE], maps[..., CENTRE])
-    sites = make_object_sites(fragments, None)
+    sites = make_object_sites(fragments, np.ones(fragments.shape, bool))
     graph = build_region_graph(NormalizedImage(maps[..., :1], False), sites)
     is_fragment = mark_fragments(sites, fragments)
     label = _majority(sites, labels)

@@ -41,6 +41,7 @@ import numpy as np
 from napari_gsw.core.graph.region_graph import CsrGraph
 from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop
 from napari_gsw.core.likelihood.tables import FACTOR, LikelihoodTables
+from napari_gsw.core.partitions import find_root
 from napari_gsw.core.sampler.moves.candidate_kernels import (
     BondedGroup,
     Candidates,
@@ -65,7 +66,6 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     log_gaussian_marginal,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Bonds, ChainState, Target
-from napari_gsw.core.sites.adjacency_kernels import find_root
 
 
 class SweepOptions(NamedTuple):
