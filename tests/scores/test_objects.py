@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from napari_gsw.core.errors import InputError
 from napari_gsw.scores.objects import (
     INSTANCE_MEASURES,
     THRESHOLDS,
@@ -50,10 +49,12 @@ def test_a_picture_by_hand():
     labels = np.array([7, 5, 5, 5, 0, 6, 6, 0, 0, 0])
     counts = count_matches(labels, truth)  # 5 is three quarters of 1, 6 is 2, 7 is false, 3 is missed
     assert counts.matches.tolist() == [2, 2, 2, 1, 1]
-    assert counts.precision(0.5) == pytest.approx(2 / 4)
-    assert counts.precision(0.9) == pytest.approx(1 / 5)
-    assert counts.f1(0.7) == pytest.approx(2 * 2 / 6)
-    assert counts.panoptic_quality == pytest.approx((0.75 + 1) / (2 + 0.5 + 0.5))
+    scores = compute_object_measures(counts)
+    assert set(scores) == set(INSTANCE_MEASURES)
+    assert scores["ap_50"] == pytest.approx(2 / 4)
+    assert scores["ap_90"] == pytest.approx(1 / 5)
+    assert scores["f1_70"] == pytest.approx(2 * 2 / 6)
+    assert scores["panoptic_quality"] == pytest.approx((0.75 + 1) / (2 + 0.5 + 0.5))
     pairs = match_objects(labels, truth)
     assert sorted(zip(pairs.own_labels, pairs.true_labels, strict=True)) == [(5, 1), (6, 2)]
     assert pairs.false_labels.tolist() == [7]
@@ -68,10 +69,11 @@ def test_two_halves_of_an_object_are_one_match():
 
 
 def test_nothing_to_be_found_and_nothing_that_came_out_is_right():
-    nothing = count_matches(np.zeros(5, int), np.zeros(5, int))
-    assert compute_object_measures(nothing)["f1_50"] == compute_object_measures(nothing)["ap_90"] == 1
-    assert nothing.panoptic_quality == 1
-    assert count_matches([1, 0], [0, 0]).f1(0.5) == count_matches([0, 0], [1, 0]).precision(0.5) == 0
+    nothing = compute_object_measures(count_matches(np.zeros(5, int), np.zeros(5, int)))
+    assert nothing["f1_50"] == nothing["ap_90"] == nothing["panoptic_quality"] == 1
+    for labels, truth in (([1, 0], [0, 0]), ([0, 0], [1, 0])):
+        scores = compute_object_measures(count_matches(labels, truth))
+        assert scores["f1_50"] == scores["ap_50"] == 0
 
 
 def test_pooled_figures_are_those_of_all_objects():
@@ -82,14 +84,8 @@ def test_pooled_figures_are_those_of_all_objects():
     # Pictures side by side, whose objects have numbers of their own.
     shifted = [np.concatenate([np.where(p[k] > 0, p[k] + 100 * i, 0) for i, p in enumerate(pairs)]) for k in (0, 1)]
     assert compute_object_measures(pool_counts(rows)) == pytest.approx(compute_object_measures(count_matches(*shifted)))
-    assert set(compute_object_measures(pool_counts(rows))) == set(INSTANCE_MEASURES)
 
 
 def test_a_segmentation_without_background_has_its_largest_region_for_it():
     assert mark_background(np.array([1, 1, 2, 3])).tolist() == [0, 0, 2, 3]
     assert mark_background(np.array([0, 1, 1, 3])).tolist() == [0, 1, 1, 3]
-
-
-def test_a_threshold_that_was_not_counted_is_refused():
-    with pytest.raises(InputError, match="threshold"):
-        count_matches([1], [1]).f1(0.55)

@@ -34,6 +34,7 @@ INSTANCE_MEASURES: Mapping[str, tuple[str, int]] = {
     "objects": ("objects", 1),
     "true_objects": ("true objects", 1),
 }
+COUNT_NAMES = (*(_name("matches", threshold) for threshold in THRESHOLDS), "objects", "true_objects", "overlap")
 
 
 class ObjectPairs(NamedTuple):
@@ -57,29 +58,6 @@ class ObjectCounts(NamedTuple):
     def plus(self, other: ObjectCounts) -> ObjectCounts:
         """Add up two counts."""
         return pool_counts(map(counts_to_record, (self, other)))
-
-    def precision(self, threshold: float) -> float:
-        """Divide matches by matches, false and missed objects: the average precision of labels without scores."""
-        matches = self._matches_at(threshold)
-        return _divide(matches, self.objects + self.true_objects - matches)
-
-    def f1(self, threshold: float) -> float:
-        """Compute the harmonic mean of precision and recall."""
-        return _divide(2 * self._matches_at(threshold), self.objects + self.true_objects)
-
-    @property
-    def panoptic_quality(self) -> float:
-        """F1 at 0.5, with each match weighted by its overlap."""
-        return _divide(2 * self.overlap, self.objects + self.true_objects)
-
-    def _matches_at(self, threshold: float) -> float:
-        if threshold not in THRESHOLDS:
-            raise InputError(f"the threshold must be one of {', '.join(map(str, THRESHOLDS))}, not {threshold}")
-        return float(self.matches[THRESHOLDS.index(threshold)])
-
-
-def _divide(part: float, total: float) -> float:
-    return part / total if total else 1.0
 
 
 def match_objects(labels: ArrayLike, truth: ArrayLike) -> ObjectPairs:
@@ -107,8 +85,8 @@ def count_matches(labels: ArrayLike, truth: ArrayLike) -> ObjectCounts:
 
     Examples
     --------
-    >>> count_matches([0, 1, 1, 2], [0, 3, 3, 3]).f1(0.5)
-    0.6666666666666666
+    >>> count_matches([0, 1, 1, 2], [0, 3, 3, 3]).matches
+    array([1., 1., 0., 0., 0.])
     """
     pairs = match_objects(labels, truth)
     matches = np.array([float(np.sum(pairs.overlap >= threshold)) for threshold in THRESHOLDS])
@@ -138,11 +116,21 @@ def find_unmatched(labels: LabelImage, truths: Sequence[LabelImage]) -> tuple[La
 
 
 def compute_object_measures(counts: ObjectCounts) -> dict[str, float]:
-    """Compute the scores of `INSTANCE_MEASURES` by name."""
+    """Compute the scores of `INSTANCE_MEASURES` by name; 1 where there is no object in either.
+
+    Average precision, of labels without scores, is matches by matches, false and missed objects. F1 is the harmonic
+    mean of precision and recall; panoptic quality is F1 at 0.5 with each match weighted by its overlap.
+    """
+
+    def divide(part: float, total: float) -> float:
+        return float(part / total) if total else 1.0
+
+    total = counts.objects + counts.true_objects
+    matches = dict(zip(THRESHOLDS, counts.matches, strict=True))
     return {
-        **{_name("ap", threshold): counts.precision(threshold) for threshold in THRESHOLDS},
-        **{_name("f1", threshold): counts.f1(threshold) for threshold in F1_THRESHOLDS},
-        "panoptic_quality": counts.panoptic_quality,
+        **{_name("ap", threshold): divide(m, total - m) for threshold, m in matches.items()},
+        **{_name("f1", threshold): divide(2 * matches[threshold], total) for threshold in F1_THRESHOLDS},
+        "panoptic_quality": divide(2 * counts.overlap, total),
         "objects": counts.objects,
         "true_objects": counts.true_objects,
     }
@@ -150,16 +138,12 @@ def compute_object_measures(counts: ObjectCounts) -> dict[str, float]:
 
 def counts_to_record(counts: ObjectCounts) -> dict[str, float]:
     """Return counts as numbers by name; :func:`pool_counts` reads them."""
-    matches = {_name("matches", t): float(m) for t, m in zip(THRESHOLDS, counts.matches, strict=True)}
-    return {**matches, "objects": counts.objects, "true_objects": counts.true_objects, "overlap": counts.overlap}
+    return dict(zip(COUNT_NAMES, [*counts.matches.tolist(), *counts[1:]], strict=True))
 
 
 def pool_counts(records: Iterable[Mapping[str, float]]) -> ObjectCounts:
     """Add up the counts of records of :func:`counts_to_record`."""
-    names = [*(_name("matches", threshold) for threshold in THRESHOLDS), "objects", "true_objects", "overlap"]
-    totals = np.zeros(len(names))
-    for record in records:
-        totals += [record[name] for name in names]
+    totals = np.sum([[record[name] for name in COUNT_NAMES] for record in records], axis=0)
     return ObjectCounts(totals[: len(THRESHOLDS)], *totals[len(THRESHOLDS) :].tolist())
 
 
@@ -186,16 +170,9 @@ def mean_dice(labels: ArrayLike, wanted: ArrayLike, where: ArrayLike | None = No
 
 
 def dice_per_label(labels: ArrayLike, wanted: ArrayLike, where: ArrayLike | None = None) -> Float64Array:
-    """Compute the Dice coefficient of each wanted label, in the order of their numbers.
+    """Compute the Dice coefficient of each wanted label, in the order of their numbers, of the pixels in `where`.
 
-    Parameters
-    ----------
-    labels : array_like
-        Label image; a number that is not wanted is wrong everywhere.
-    wanted : array_like
-        Label image of the same shape.
-    where : array_like of bool, optional
-        Pixels to compare.
+    A number that is not wanted is wrong everywhere.
     """
     x, y = np.asarray(labels), np.asarray(wanted)
     if x.shape != y.shape:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage, sparse
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array
+from napari_gsw.core.array_types import BoolArray, Float64Array
 from napari_gsw.core.errors import InputError
 
 # Default tolerance of boundaries, as a fraction of the image's diagonal.
@@ -42,26 +42,11 @@ def compute_scores(
     ignore_background: bool = False,
     report: StepReport | None = None,
 ) -> list[Scores]:
-    """Compute all scores, for each reference and for all references together.
+    """Compute all scores, for each reference and, if there are several, for all references together.
 
-    Parameters
-    ----------
-    segmentation : array_like
-        Label image of any number of dimensions.
-    references : sequence of array_like
-        Label images of the same shape.
-    tolerance : float, optional
-        Of boundaries, in pixels. None is 0.75 % of the image's diagonal.
-    ignore_background : bool
-        Leave out of each comparison the pixels that have the label 0 in its reference.
-    report : callable, optional
-        Called with the name of each step before the step. An exception that it raises ends the work.
-
-    Returns
-    -------
-    list of Scores
-        One for each reference. If there are several, one more for all: the means (the mean Rand index is the
-        probabilistic Rand index), and the boundary score against all references together.
+    The latter are means (the mean Rand index is the probabilistic Rand index), and the boundary score against all.
+    The tolerance of boundaries is in pixels; None is 0.75 % of the image's diagonal. With `ignore_background`, pixels
+    that have the label 0 in a reference are left out of the comparison with it. An exception of `report` ends the work.
 
     Examples
     --------
@@ -69,19 +54,15 @@ def compute_scores(
     [1.0, 0.5, 0.75]
     """
     labels, reference_labels = _check_shapes(segmentation, references)
-    boundaries = BoundaryMatcher(labels, tolerance)
-    rows = []
-    for k, reference in enumerate(reference_labels):
-        title = f"reference {k + 1} of {len(reference_labels)}" if len(reference_labels) > 1 else "the reference"
-        mask = reference != 0 if ignore_background else None
+    masks = [reference != 0 if ignore_background else None for reference in reference_labels]
+    tables = []
+    for title, reference, mask in zip(_name_references(reference_labels), reference_labels, masks, strict=True):
         _report_step(report, f"regions of {title}")
-        table = contingency_table(labels, reference, mask)
-        rand, information, covered = score_table(table)
-        _report_step(report, f"boundaries of {title}")
-        boundary = boundaries.add(reference, mask)
-        rows.append(Scores(rand, _adjusted_rand(table), information, covered, boundary, *map(float, table.shape)))
+        tables.append(contingency_table(labels, reference, mask))
+    *boundaries, boundary = _score_boundaries(labels, reference_labels, masks, tolerance, report)
+    rows = [Scores(*score_table(t), f, *map(float, t.shape)) for t, f in zip(tables, boundaries, strict=True)]
     if len(rows) > 1:
-        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=boundaries.f_measure()))
+        rows.append(Scores(*np.mean(rows, axis=0).tolist())._replace(boundary_f=boundary))
     return rows
 
 
@@ -104,11 +85,9 @@ def compute_disagreement(
     [0.0, 0.0, 1.0, 0.0]
     """
     labels, reference_labels = _check_shapes(segmentation, references)
-    count = len(reference_labels)
-    n_differing = np.zeros(labels.shape, np.float32)
-    n_counted = np.zeros(labels.shape, np.float32)
-    for k, reference in enumerate(reference_labels):
-        _report_step(report, f"differences from reference {k + 1} of {count}" if count > 1 else "differences")
+    n_differing, n_counted = np.zeros(labels.shape, np.float32), np.zeros(labels.shape, np.float32)
+    for title, reference in zip(_name_references(reference_labels), reference_labels, strict=True):
+        _report_step(report, f"differences from {title}")
         mask = reference != 0 if ignore_background else np.ones(labels.shape, bool)
         n_differing[mask] += _differs(labels[mask], reference[mask])
         n_counted += mask
@@ -116,19 +95,9 @@ def compute_disagreement(
 
 
 def contingency_table(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> sparse.csr_array:
-    """Count the pixels that the regions of two segmentations share.
+    """Count the pixels that the regions of two segmentations share, of all or only of those in `where`.
 
-    Parameters
-    ----------
-    a, b : array_like
-        Label images of one shape.
-    where : array_like of bool, optional
-        Pixels to compare.
-
-    Returns
-    -------
-    (regions of a, regions of b) sparse array of int64
-        Pixels with the i-th label of a and the j-th label of b, in the order of their numbers.
+    Returns (regions of a, regions of b) the pixels with the i-th label of a and the j-th of b, by their numbers.
     """
     x, (y,) = _check_shapes(a, [b])
     if where is not None:
@@ -139,13 +108,17 @@ def contingency_table(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None
     return _count_pairs(*_number_labels(x), *_number_labels(y))
 
 
-def score_table(table: sparse.csr_array) -> tuple[float, float, float]:
-    """Compute Rand index, variation of information and covering of the columns from a contingency table."""
-    same, in_a, in_b, n_pairs = _count_pixel_pairs(table)
-    rand = 1.0 if n_pairs == 0 else (n_pairs + 2 * same - in_a - in_b) / n_pairs
-    information = max(2 * _entropy(table.data) - _entropy(table.sum(axis=0)) - _entropy(table.sum(axis=1)), 0.0)
-    n_pixels, best = _best_overlaps(table.T.tocsr())
-    return rand, information, float(n_pixels @ best / n_pixels.sum())
+def score_table(table: sparse.csr_array) -> tuple[float, float, float, float]:
+    """Compute Rand index, adjusted Rand index, variation of information and covering of the columns from a table."""
+    in_a, in_b = np.asarray(table.sum(axis=1)).ravel(), np.asarray(table.sum(axis=0)).ravel()
+    # Pairs of pixels together in both, in a, in b, and all pairs; as floats, since 64-bit integers may overflow.
+    sizes = [np.asarray(x, dtype=np.float64) for x in (table.data, in_a, in_b, [in_a.sum()])]
+    same, same_a, same_b, n_pairs = (float(np.sum(x * (x - 1)) / 2) for x in sizes)
+    rand = 1.0 if n_pairs == 0 else (n_pairs + 2 * same - same_a - same_b) / n_pairs
+    expected, maximum = same_a * same_b / n_pairs if n_pairs else 0.0, (same_a + same_b) / 2
+    adjusted = 1.0 if maximum == expected else (same - expected) / (maximum - expected)
+    information = max(2 * _entropy(sizes[0]) - _entropy(sizes[2]) - _entropy(sizes[1]), 0.0)
+    return rand, adjusted, information, float(in_b @ _best_overlaps(table.T.tocsr()) / in_b.sum())
 
 
 def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
@@ -161,7 +134,7 @@ def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> fl
 
 def adjusted_rand(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
     """Compute the Rand index corrected for chance: 0 for unrelated segmentations, 1 for equal ones."""
-    return _adjusted_rand(contingency_table(a, b, where))
+    return score_table(contingency_table(a, b, where))[1]
 
 
 def probabilistic_rand(
@@ -181,12 +154,12 @@ def variation_of_information(a: ArrayLike, b: ArrayLike, where: ArrayLike | None
     >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
     2.0
     """
-    return score_table(contingency_table(a, b, where))[1]
+    return score_table(contingency_table(a, b, where))[2]
 
 
 def covering(segmentation: ArrayLike, human: ArrayLike, where: ArrayLike | None = None) -> float:
     """Compute the best intersection over union of each region of the annotator, averaged by their sizes."""
-    return score_table(contingency_table(segmentation, human, where))[2]
+    return score_table(contingency_table(segmentation, human, where))[3]
 
 
 def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
@@ -200,7 +173,7 @@ def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
     0.6666666666666666
     """
     is_object = np.unique(np.asarray(human)) > 0
-    best = _best_overlaps(contingency_table(human, segmentation))[1]
+    best = _best_overlaps(contingency_table(human, segmentation))
     return float(best[is_object].mean()) if is_object.any() else 1.0
 
 
@@ -210,66 +183,45 @@ def boundary_f(
     tolerance: float | None = None,
     where: ArrayLike | None = None,
 ) -> float:
-    """Compute the F measure of boundary pixels, matched within a tolerance.
+    """Compute the F measure of boundary pixels, matched within a tolerance in pixels; None is 0.75 % of the diagonal.
 
     Precision is the fraction of the segmentation's boundary near that of any annotator; recall is the fraction of an
     annotator's boundary near that of the segmentation, averaged over annotators. The match is by distance, not one to
-    one as in the Berkeley benchmark, so the score is slightly higher.
-
-    Parameters
-    ----------
-    segmentation : array_like
-        Label image of any number of dimensions.
-    human_labels : array_like, or list of array_like
-        One label image of the same shape, or several.
-    tolerance : float, optional
-        In pixels. None is 0.75 % of the image's diagonal.
-    where : array_like of bool, optional
-        Pixels to compare; a boundary to a pixel outside does not count.
+    one as in the Berkeley benchmark, so the score is slightly higher. A boundary to a pixel outside of `where` does
+    not count. `human_labels` is one label image, or a list of several.
     """
     several: Any = list(human_labels) if isinstance(human_labels, (list, tuple)) else [human_labels]
     labels, references = _check_shapes(segmentation, several)
-    boundaries = BoundaryMatcher(labels, tolerance)
-    for reference in references:
-        boundaries.add(reference, None if where is None else np.asarray(where, dtype=bool))
-    return boundaries.f_measure()
+    mask = None if where is None else np.asarray(where, dtype=bool)
+    return _score_boundaries(labels, references, [mask] * len(references), tolerance)[-1]
 
 
-class BoundaryMatcher:
-    """Precision and recall of the boundary of a segmentation, against one reference at a time.
-
-    The pixels near any reference are the union of those near each, so no distance is computed twice.
-    """
-
-    def __init__(self, labels: NDArray[np.generic], tolerance: float | None) -> None:
-        if tolerance is not None and not tolerance >= 0:
-            raise InputError(f"the boundary tolerance must be 0 pixels or more, not {tolerance}")
-        self._labels = labels
-        self._tolerance = default_tolerance(labels.shape) if tolerance is None else tolerance
-        self._unmasked: tuple[BoolArray, BoolArray] | None = None
-        self._edge = np.zeros(labels.shape, bool)
-        self._near = np.zeros(labels.shape, bool)
-        self._recalls: list[float] = []
-
-    def add(self, reference: NDArray[np.generic], mask: BoolArray | None) -> float:
-        """Add a reference, compared within the mask, and return the F measure against it alone."""
-        if mask is not None or self._unmasked is None:
-            edge = find_boundaries(self._labels, mask)
-            near_edge = dilate_boundaries(edge, self._tolerance)
-            if mask is None:  # the same for every reference
-                self._unmasked = edge, near_edge
-        else:
-            edge, near_edge = self._unmasked
+def _score_boundaries(
+    labels: NDArray[np.generic],
+    references: Sequence[NDArray[np.generic]],
+    masks: Sequence[BoolArray | None],
+    tolerance: float | None,
+    report: StepReport | None = None,
+) -> list[float]:
+    """Compute the F measure against each reference, and that against all of them together."""
+    if tolerance is None:
+        tolerance = default_tolerance(labels.shape)
+    if not tolerance >= 0:
+        raise InputError(f"the boundary tolerance must be 0 pixels or more, not {tolerance}")
+    scores, recalls = [], []
+    any_edge, any_near = np.zeros((2, *labels.shape), bool)
+    for k, (title, reference, mask) in enumerate(zip(_name_references(references), references, masks, strict=True)):
+        _report_step(report, f"boundaries of {title}")
+        if k == 0 or mask is not None:  # without a mask, the same for every reference
+            edge = find_boundaries(labels, mask)
+            near_edge = dilate_boundaries(edge, tolerance)
         reference_edge = find_boundaries(reference, mask)
-        near_reference = dilate_boundaries(reference_edge, self._tolerance)
-        self._edge |= edge
-        self._near |= near_reference
-        self._recalls.append(_matched_fraction(reference_edge, near_edge))
-        return _f_measure(_matched_fraction(edge, near_reference), self._recalls[-1])
-
-    def f_measure(self) -> float:
-        """Return the F measure against all references."""
-        return _f_measure(_matched_fraction(self._edge, self._near), float(np.mean(self._recalls)))
+        near_reference = dilate_boundaries(reference_edge, tolerance)
+        any_edge |= edge
+        any_near |= near_reference
+        recalls.append(_matched_fraction(reference_edge, near_edge))
+        scores.append(_f_measure(_matched_fraction(edge, near_reference), recalls[-1]))
+    return [*scores, _f_measure(_matched_fraction(any_edge, any_near), float(np.mean(recalls)))]
 
 
 def default_tolerance(shape: Sequence[int]) -> float:
@@ -317,6 +269,11 @@ def _check_shapes(
     return labels, reference_labels
 
 
+def _name_references(references: Sequence[Any]) -> list[str]:
+    count = len(references)
+    return [f"reference {k + 1} of {count}" for k in range(count)] if count > 1 else ["the reference"]
+
+
 def _report_step(report: StepReport | None, step: str) -> None:
     if report is not None:
         report(step)
@@ -361,35 +318,16 @@ def _differs(a: NDArray[np.generic], b: NDArray[np.generic]) -> BoolArray:
     return np.asarray(partner[i] != j)
 
 
-def _adjusted_rand(table: sparse.csr_array) -> float:
-    same, in_a, in_b, n_pairs = _count_pixel_pairs(table)
-    expected = in_a * in_b / n_pairs if n_pairs else 0.0
-    maximum = (in_a + in_b) / 2
-    return 1.0 if maximum == expected else (same - expected) / (maximum - expected)
-
-
-def _best_overlaps(table: sparse.csr_array) -> tuple[Int64Array, Float64Array]:
-    """Return the pixels of the rows' regions, and the best intersection over union of each with a column's."""
+def _best_overlaps(table: sparse.csr_array) -> Float64Array:
+    """Return the best intersection over union of each row's region with a column's."""
     cells = table.tocoo()
     rows = np.asarray(table.sum(axis=1)).ravel()
     columns = np.asarray(table.sum(axis=0)).ravel()
-    overlap = cells.data / (rows[cells.row] + columns[cells.col] - cells.data)
     best = np.zeros(len(rows))
-    np.maximum.at(best, cells.row, overlap)
-    return rows, best
+    np.maximum.at(best, cells.row, cells.data / (rows[cells.row] + columns[cells.col] - cells.data))
+    return best
 
 
-def _count_pixel_pairs(table: sparse.csr_array) -> tuple[float, float, float, float]:
-    """Count pairs together in both, in a, in b, and all pairs; as floats, since 64-bit integers may overflow."""
-
-    def count(sizes: ArrayLike) -> float:
-        c = np.asarray(sizes, dtype=np.float64)
-        return float(np.sum(c * (c - 1)) / 2)
-
-    return count(table.data), count(table.sum(axis=1)), count(table.sum(axis=0)), count(table.sum())
-
-
-def _entropy(counts: ArrayLike) -> float:
-    p = np.asarray(counts, dtype=np.float64).ravel()
-    p = p[p > 0] / p.sum()
+def _entropy(counts: Float64Array) -> float:
+    p = counts[counts > 0] / counts.sum()
     return float(-np.sum(p * np.log2(p)))

@@ -22,13 +22,41 @@ from napari_gsw.research.evaluation.easy_images import (
     MIDDLE,
     EasyImage,
     make_easy_images,
-    make_empty_images,
     select_for_preset,
 )
 from napari_gsw.sample_data import mosaic
 from napari_gsw.scores.partitions import adjusted_rand
 
 SQUARE, DISKS, STRIPES, RAMP = (EasyImage(shape, size=96) for shape in ("square", "disks", "stripes", "ramp"))
+
+
+def make_empty_images(size):
+    """Make 20 images (size, size) uint8 without an object, by name: noise, gradients, and blurred spots."""
+    rng = np.random.default_rng(14)
+    side = np.linspace(-0.5, 0.5, size)
+    rows, columns = np.meshgrid(side, side, indexing="ij")
+    fields = {}
+    for sigma in (2, 10, 25, 60):
+        fields[f"noise-{sigma}"] = sigma * rng.normal(size=rows.shape)
+    for width in (1, 2, 4, 8):
+        smooth = ndimage.gaussian_filter(rng.normal(size=rows.shape), width)
+        fields[f"soft-noise-{width}"] = 25 * smooth / smooth.std()
+    counts = rng.poisson(np.full(rows.shape, 4.0))
+    fields["photons"] = 12.0 * (counts - counts.mean())
+    fields["even-noise"] = 80.0 * (rng.random(rows.shape) - 0.5)
+    for contrast, noise in ((100, 0), (100, 10), (40, 25)):
+        ramp = contrast * (0.8 * columns + 0.6 * rows)
+        fields[f"ramp-{contrast}-{noise}"] = ramp + noise * rng.normal(size=rows.shape)
+    for noise in (0, 10):
+        fields[f"corners-{noise}"] = -150 * (rows**2 + columns**2) + noise * rng.normal(size=rows.shape)
+    spots = np.zeros(rows.shape)
+    spots[tuple(rng.integers(0, size, (2, 30)))] = 1.0
+    for width, noise in ((20, 0), (20, 10), (30, 5)):
+        haze = ndimage.gaussian_filter(spots, width, mode="wrap")
+        fields[f"haze-{width}-{noise}"] = 80 * (haze / haze.max() - 0.5) + noise * rng.normal(size=rows.shape)
+    fields["constant"] = np.zeros(rows.shape)
+    fields["nearly-constant"] = (rng.random(rows.shape) < 0.5).astype(np.float64)
+    return {name: np.clip(np.rint(MIDDLE + field), 0, 255).astype(np.uint8) for name, field in fields.items()}
 
 
 def score(easy, preset):

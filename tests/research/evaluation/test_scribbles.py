@@ -12,7 +12,7 @@ import pytest
 
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
-from napari_gsw.research.evaluation.data_sets import list_files, list_scribbles
+from napari_gsw.research.evaluation.data_sets import list_scribbles
 from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES
 from napari_gsw.scores.objects import dice_per_label, mean_dice
 
@@ -58,9 +58,7 @@ def test_dice_of_each_wanted_label():
 def test_pairs_find_their_image(folder):
     examples = list_scribbles(folder)
     assert [(e.name, e.image.name) for e in examples] == [("a_7", "a.png"), ("a_9", "a.png"), ("a_b_7", "a_b.png")]
-    assert list_files(examples)["a_9"] == tuple(
-        folder / part for part in ("images/a.png", "labels/a_9.png", "scribbles/a_9.png")
-    )
+    assert examples[1].files == tuple(folder / part for part in ("images/a.png", "labels/a_9.png", "scribbles/a_9.png"))
     scene = examples[0].read()
     assert scene.seeds.dtype == scene.human_labels[0].dtype == np.int32
     assert np.unique(scene.seeds).tolist() == [0, 1, 2, 4]

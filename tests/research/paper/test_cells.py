@@ -11,7 +11,6 @@ import pytest
 from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
 from napari_gsw.research.paper import cells
-from napari_gsw.research.paper.cells import VolumeScene
 from napari_gsw.research.training.membranes import fold_names, membrane_examples
 from napari_gsw.sample_data import sample
 
@@ -77,7 +76,7 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
     (tmp_path / "networks").mkdir()
     for k in range(cells.FOLDS):
         (tmp_path / "networks" / f"fold{k}.npz").touch()
-    choices = cells.choose_for_nuclei(list_labelled_folder(nuclei), tmp_path, False)
+    choices = list(cells.choose_for_nuclei(list_labelled_folder(nuclei), tmp_path, False).values())
     of = [choice["microscopy"].settings for choice in choices]
     assert [one.network[-9:] for one in of] == ["fold0.npz", "fold1.npz", "fold2.npz", "fold0.npz"]
     assert [one.boundary_model[-18:] for one in of] == [f"objects_fold{k}.json" for k in (0, 1, 2, 0)]
@@ -85,38 +84,8 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
     examples = membrane_examples(sections)
     assert [example.name for example in examples] == ["membrane_00", "membrane_01", "membrane_10"]
     assert fold_names(examples) == ["membrane_0", "membrane_0", "membrane_1"]
-    choices = cells.choose_for_membranes(examples, tmp_path, False)
+    choices = list(cells.choose_for_membranes(examples, tmp_path, False).values())
     models = [choice["membranes"].settings.boundary_model[-10:] for choice in choices]
     assert models == ["fold0.json", "fold0.json", "fold1.json"]
     assert choices[0]["mutex-watershed"].settings.boundary_model == choices[0]["membranes"].settings.boundary_model
     assert len(learnt) == 2
-
-
-SMALL = VolumeScene()._replace(shape=(12, 40, 44), number=6)
-
-
-def test_nuclei_are_where_the_truth_has_them():
-    volume, truth = cells.draw_volume(SMALL._replace(haze=0.0), 3)
-    assert volume.shape == truth.shape == SMALL.shape
-    sizes = np.bincount(truth.ravel())
-    assert 3 <= len(sizes) - 1 <= SMALL.number
-    assert sizes[1:].min() >= 20  # a later one may have cut into it
-    assert volume[truth > 0].mean() > 2 * volume[truth == 0].mean()
-    again, _ = cells.draw_volume(SMALL._replace(haze=0.0), 3)
-    assert np.array_equal(volume, again)
-
-
-def test_coarse_planes_have_flatter_nuclei():
-    tall, flat = (cells.draw_volume(SMALL._replace(depth=depth, number=1), 1)[1] for depth in (1.0, 3.0))
-    assert np.any(flat, axis=(1, 2)).sum() < np.any(tall, axis=(1, 2)).sum()
-
-
-def test_volumes_from_end_to_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(cells, "SCENES", {"plain": SMALL, "coarse": SMALL._replace(depth=2.0)})
-    assert main(["reproduce", "volumes", "--quick", "-o", str(tmp_path), "-q", "--jobs", "1"]) == 0
-    rows = json.loads((tmp_path / "volumes.json").read_text())["rows"]
-    assert [(name, row["volumes"]) for name, row in rows.items()] == [("plain", 1), ("coarse", 1), ("all", 2)]
-    for method in ("microscopy", "otsu", "otsu-watershed"):
-        of = [rows[name]["methods"][method]["mean"] for name in ("plain", "coarse")]
-        assert rows["all"]["methods"][method] == pytest.approx({"mean": np.mean(of), "least": min(of)})
-    assert rows["all"]["methods"]["microscopy"]["least"] > 0.5

@@ -39,9 +39,9 @@ def test_each_part_that_hangs_together_through_the_images_is_painted(monkeypatch
 
 
 def test_paint_is_understood_in_the_other_images():
-    assert joint.score_joint("two colours", joint.SHARED, 0)["right"] >= joint.MIN_RIGHT
-    image = joint.make_two_colours(np.random.default_rng(0), np.array([[90], [160]]))
-    assert {labels.shape for labels in image.truth} == {one.shape for one in image.images} == {joint.SHAPE}
+    assert joint.score_joint("two colours", joint.SHARED, 0, 0)["right"] >= joint.MIN_RIGHT
+    images, truth = joint.make_two_colours(((90,), (160,)), np.random.default_rng(0))
+    assert {labels.shape for labels in truth} == {image.shape for image in images} == {joint.SHAPE}
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_from_end_to_end(tmp_path, monkeypatch):
 
 def test_the_states_are_those_of_the_run_and_the_best_is_above_all(monkeypatch):
     monkeypatch.setattr(joint, "astronaut", lambda: (SMALL, None))
-    row = joint.compare_states("general", 40, 1)
+    row = joint.compare_states("general", 1, {"general": 40})
     result = gsw.segment(SMALL, preset="general", seed=1, sweeps=40)
     assert row["sites"] == result.problem.n
     beta = result.problem.beta

@@ -37,24 +37,16 @@ def test_the_table_has_means_medians_and_p_values():
     rng = np.random.default_rng(0)
     good = rng.uniform(0.8, 0.95, 30)
     scores = fake_scores(general=good, photo=good[::-1], watershed=good - 0.05 - 0.01 * rng.random(30), graph_cut=good)
-    table = scribbles.summarize_scores(scores, [f"p{k}" for k in range(30)])
-    assert table["pairs"] == 30
-    assert table["methods"]["general"]["mean"]["dice"] == pytest.approx(good.mean())
-    assert table["methods"]["watershed"]["median"]["dice"] < np.median(good)
-    assert table["methods"]["general"]["p_value"]["watershed"] < 1e-5
-    assert table["methods"]["general"]["p_value"]["graph-cut"] == 1.0
-    assert "p_value" not in table["methods"]["watershed"]
-    assert scribbles.summarize_scores(scores, [])["methods"] == {}
-    text = scribbles.format_scores(dict.fromkeys(scribbles.PARTS, table))
-    assert text.count("| watershed |") == 3
-    assert f"| general | {good.mean():.4f} |" in text
-
-
-def test_a_pair_that_one_method_failed_on_counts_for_none():
-    scores = fake_scores(general=[0.5, 0.7], watershed=[0.6, 0.8])
-    del scores["watershed"]["p1"]
-    assert scribbles.select_pairs("all", scores, {"p0": "even", "p1": "odd"}) == ["p0"]
-    assert scribbles.select_pairs("odd", scores, {"p0": "even", "p1": "odd"}) == []
+    del scores["photo"]["p29"]  # it counts for no method
+    table = scribbles.summarize_scores(scores, {f"p{k}": ("even", "odd")[k % 2] for k in range(30)})
+    assert [part["pairs"] for part in table.values()] == [29, 15, 14]
+    methods = table["all"]["methods"]
+    assert methods["general"]["mean"]["dice"] == pytest.approx(good[:29].mean())
+    assert methods["watershed"]["median"]["dice"] < np.median(good)
+    assert methods["general"]["p_value"]["watershed"]["dice"] < 1e-5
+    assert methods["general"]["p_value"]["graph-cut"]["dice"] == 1.0
+    assert "p_value" not in methods["watershed"]
+    assert scribbles.summarize_scores(scores, {})["all"]["methods"] == {}
 
 
 def test_what_is_wanted_of_each_data_set():

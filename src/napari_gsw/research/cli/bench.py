@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.options import output_argument
+from napari_gsw.cli.options import add_overwrite_and_quiet, output_argument
 from napari_gsw.core.errors import InputError
 
 SLOWER = 4
@@ -38,28 +36,18 @@ def add_parser(commands: Any) -> None:
     command.add_argument(
         "-o", "--output", metavar="OUT", type=output_argument, help="folder to write bench.json and bench.txt into"
     )
-    command.add_argument(
-        "--overwrite", action="store_true", help="write over files in OUT that are in the way and not ours"
-    )
+    only = f"some of {', '.join(SECTION_NAMES)} (default: all but {', '.join(ASKED_FOR)})"
+    command.add_argument("--only", metavar="NAME", nargs="+", default=[], help=only)
     command.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
-    command.add_argument(
-        "--only",
-        metavar="NAME",
-        nargs="+",
-        default=[],
-        help=f"some of {', '.join(SECTION_NAMES)} (default: all but {', '.join(ASKED_FOR)})",
-    )
     command.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
-    command.add_argument(
-        "--record", metavar="FILE", help="write the ratios; those that are not measured stay as they are"
-    )
-    command.add_argument(
-        "-q", "--quiet", action="store_true", help="print nothing but errors and what has become worse"
-    )
+    command.add_argument("--record", metavar="FILE", help="write the ratios; those not measured stay as they are")
+    add_overwrite_and_quiet(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``napari-gsw bench``."""
+    from tqdm import tqdm
+
     from napari_gsw.files.output_folder import check_overwrite, output_folder
     from napari_gsw.research.benchmarks import sections
     from napari_gsw.research.benchmarks.report import find_regressions, format_record, read_ratios
@@ -68,47 +56,31 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in SECTION_NAMES:
             raise InputError(f"there is no section {name!r} of the benchmark; there are {', '.join(SECTION_NAMES)}")
     wanted = arguments.only or [name for name in SECTION_NAMES if name not in ASKED_FOR]
-    names = [name for name in SECTION_NAMES if name in wanted]
     # All that can be wrong with the arguments is found before minutes are spent.
     recorded = None if arguments.compare is None else read_ratios(arguments.compare)
-    earlier = read_ratios(arguments.record) if arguments.record and os.path.exists(arguments.record) else {}
     record_file = None if arguments.record is None else Path(arguments.record)
-    if arguments.output is not None:
-        check_overwrite(Path(arguments.output), (BENCH, "bench.txt"), BENCH, arguments.overwrite)
-    with (
-        nullcontext()
-        if arguments.output is None
-        else output_folder(arguments.output, BENCH, arguments.overwrite) as folder,
-        # What is there was read as ratios, and is written again with those that are new.
-        nullcontext()
-        if record_file is None
-        else output_folder(record_file.parent, None, [record_file.name]) as record_folder,
-    ):
-        report = sections.measure(
-            _with_bar(names, arguments.quiet), sections.QUICK if arguments.quick else sections.FULL
-        )
+    earlier = read_ratios(arguments.record) if record_file is not None and record_file.exists() else {}
+    with ExitStack() as stack:
+        folder = record_folder = None
+        if arguments.output is not None:
+            check_overwrite(Path(arguments.output), (BENCH, "bench.txt"), BENCH, arguments.overwrite)
+            folder = stack.enter_context(output_folder(arguments.output, BENCH, arguments.overwrite))
+        if record_file is not None:  # what is there was read as ratios, and is written again with those that are new
+            record_folder = stack.enter_context(output_folder(record_file.parent, None, [record_file.name]))
+        names = tqdm([name for name in SECTION_NAMES if name in wanted], "measuring", disable=arguments.quiet)
+        report = sections.measure(names, sections.QUICK if arguments.quick else sections.FULL)
         if folder is not None:
             content = {"software": "napari-gsw", **report.to_dict()}
             folder.joinpath(BENCH).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
         if record_folder is not None and record_file is not None:
             record_folder.joinpath(record_file.name).write_text(format_record(report, earlier), encoding="utf-8")
-    if not arguments.quiet:
-        print(report.table())
     worse = [] if recorded is None else find_regressions(report.ratios, recorded)
     for line in worse:
         print(f"napari-gsw: {line}", file=sys.stderr)
-    if recorded is not None and not arguments.quiet:
-        compared = len(set(recorded) & set(report.ratios))
-        print(f"\n{compared} of {len(recorded)} recorded ratios compared, {len(worse)} worse than they may be")
+    if not arguments.quiet:
+        print(report.table())
+        if recorded is not None:
+            compared = len(set(recorded) & set(report.ratios))
+            print(f"\n{compared} of {len(recorded)} recorded ratios compared, {len(worse)} worse than they may be")
     return SLOWER if worse else 0
-
-
-def _with_bar(names: list[str], quiet: bool) -> Iterator[str]:
-    """Yield the names with a progress bar."""
-    from tqdm import tqdm
-
-    with tqdm(names, disable=quiet, dynamic_ncols=True, bar_format="{desc}: {n_fmt}/{total_fmt} [{elapsed}]") as bar:
-        for name in bar:
-            bar.set_description_str(f"measuring {name}")
-            yield name

@@ -13,15 +13,25 @@ from napari_gsw.cli.options import (
     PARTIAL_FAILURE,
     add_choices,
     add_job_options,
+    add_output,
     choice_from_arguments,
     make_job_options,
-    output_argument,
     resolve_choices,
 )
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
-    from napari_gsw.research.evaluation.data_sets import Example, Scorable
+    from napari_gsw.research.evaluation.data_sets import Example
+    from napari_gsw.research.evaluation.evaluate import Scorable
+
+# The options of the data sets, and their layouts.
+DATA_SETS = {
+    "bsds": "BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat",
+    "labelme": "LabelMe: images/NAME.jpg and annotations/NAME.xml",
+    "folder": "any: images/NAME.* and labels/NAME.*, label images",
+    "scribbles": "what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and "
+    "labels/IMAGE_USER.png",
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -39,34 +49,19 @@ def add_parser(commands: Any) -> None:
     )
     command.set_defaults(run=run)
     group = command.add_argument_group("data set (one of them)")
-    group.add_argument("--bsds", metavar="DIR", help="BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat")
+    for name, text in DATA_SETS.items():
+        group.add_argument(f"--{name}", metavar="DIR", help=text)
     group.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
-    group.add_argument("--labelme", metavar="DIR", help="LabelMe: images/NAME.jpg and annotations/NAME.xml")
-    group.add_argument("--folder", metavar="DIR", help="any: images/NAME.* and labels/NAME.*, label images")
-    group.add_argument(
-        "--ignore-background",
-        action="store_true",
-        help="with --folder: leave out pixels that are 0 in the labels, such as membranes between cells",
-    )
-    group.add_argument(
-        "--scribbles",
-        metavar="DIR",
-        help="what people painted, and wanted: images/IMAGE.jpg, scribbles/IMAGE_USER.png and labels/IMAGE_USER.png",
-    )
-    group.add_argument(
-        "--easy",
-        action="store_true",
-        help="plain shapes in noise that any method must get right, drawn by the program: those that the preset is for",
-    )
-    command.add_argument(
-        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
-    )
-    command.add_argument("--save-labels", action="store_true", help="also write every label image into OUT/labels")
-    command.add_argument(
-        "--levels",
-        action="store_true",
-        help="also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image (OIS)",
-    )
+    add_output(command, "folder to write into")
+    for flag, text in (
+        ("--easy", "plain shapes in noise that any method must get right, drawn by the program: those for the preset"),
+        ("--ignore-background", "with --folder: leave out pixels that are 0 in the labels, such as membranes"),
+        ("--save-labels", "also write every label image into OUT/labels"),
+        ("--levels", "also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image"),
+    ):
+        (group if flag in ("--easy", "--ignore-background") else command).add_argument(
+            flag, action="store_true", help=text
+        )
     add_job_options(command)
     add_choices(command)
 
@@ -78,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     resolve_choices(arguments)
     choice = choice_from_arguments(arguments)
-    examples = spread(_examples(arguments), arguments.limit)
+    examples = spread(_list_examples(arguments), arguments.limit)
     job_options = make_job_options(arguments)
     try:
         evaluation = evaluate(examples, choice, job_options, arguments.seed, arguments.save_labels, arguments.levels)
@@ -91,15 +86,14 @@ def run(arguments: argparse.Namespace) -> int:
     return PARTIAL_FAILURE if evaluation.failed else 0
 
 
-def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
-    """List the examples of the data set."""
+def _list_examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     from napari_gsw.research.evaluation import data_sets
     from napari_gsw.research.evaluation.easy_images import make_easy_images, select_for_preset
 
-    names = [name for name in ("bsds", "labelme", "folder", "scribbles") if getattr(arguments, name) is not None]
-    if len(names) + arguments.easy != 1:
+    names = [name for name in DATA_SETS if getattr(arguments, name) is not None] + ["easy"] * arguments.easy
+    if len(names) != 1:
         raise InputError(
-            "name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR, --scribbles DIR or --easy"
+            "name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR, --scribbles DIR, --easy"
         )
     if arguments.split is not None and names != ["bsds"]:
         raise InputError("--split belongs to --bsds")
@@ -109,11 +103,13 @@ def _examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
         return select_for_preset(arguments.preset, make_easy_images())
     if names == ["bsds"]:
         return list_bsds_examples(arguments.bsds, arguments.split)
-    if names == ["labelme"]:
-        return data_sets.list_labelme(arguments.labelme)
-    if names == ["scribbles"]:
-        return data_sets.list_scribbles(arguments.scribbles)
-    return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
+    if names == ["folder"]:
+        return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
+    return (
+        data_sets.list_labelme(arguments.labelme)
+        if arguments.labelme
+        else data_sets.list_scribbles(arguments.scribbles)
+    )
 
 
 def list_bsds_examples(folder: str, split: str | None) -> list[Example]:

@@ -9,40 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from napari_gsw.batch.interruption import exit_code
-from napari_gsw.cli.options import PARTIAL_FAILURE, RANDOM, add_job_options, add_seed, make_job_options, output_argument
+from napari_gsw.cli.options import PARTIAL_FAILURE, RANDOM, add_job_options, add_output, add_seed, make_job_options
 from napari_gsw.core.errors import InputError, check_seed
 from napari_gsw.research.cli.evaluate import list_bsds_examples
 
 # The function of each experiment, in research.paper, and what it is.
 EXPERIMENTS = {
-    "fig1": ("fig1.reproduce", "number of clusters of a Dirichlet process"),
-    "fig2": ("fig2.reproduce", "number of clusters against beta"),
-    "fig4": ("fig4.reproduce", "log posterior for several lambda, and under strong couplings"),
+    "fig1": ("prior.reproduce_fig1", "number of clusters of a Dirichlet process"),
+    "fig2": ("prior.reproduce_fig2", "number of clusters against beta"),
+    "fig4": ("samplers.reproduce_fig4", "log posterior for several lambda, and under strong couplings"),
     "table1": ("table1.reproduce", "mean shift, rdd-CRP and Potts-DP on both data sets"),
-    "limits": (
-        "limits.reproduce",
-        "size limits: whether chains find the law of the number of clusters, and come to the same",
-    ),
+    "limits": ("prior.reproduce_limits", "size limits: the number of clusters that chains find, and the law of it"),
     "shown": ("joint.reproduce_shown", "the states of a chain beside what is made of them and shown"),
-    "shared": (
-        "joint.reproduce_shared",
-        "several images that share their clusters: how often paint in some is understood in all",
-    ),
-    "search": ("search.reproduce", "best log posterior against time for every way to search"),
-    "quality": (
-        "quality.reproduce",
-        "our presets against other methods on held-out images, and whether the uncertainty is right",
-    ),
-    "maps": (
-        "maps.reproduce",
-        "maps of networks as evidence, and volumes of coarse planes, on pictures made on the spot",
-    ),
-    "volumes": ("cells.reproduce_volumes", "nuclei in volumes made on the spot, beside other methods"),
+    "shared": ("joint.reproduce_shared", "several images: how often paint in some is understood in all"),
+    "search": ("samplers.reproduce_search", "best log posterior against time for every way to search"),
+    "quality": ("quality.reproduce", "our presets against other methods, and whether the uncertainty is right"),
+    "maps": ("synthetic.reproduce_maps", "maps as evidence, and volumes of coarse planes, on drawn images"),
+    "volumes": ("synthetic.reproduce_volumes", "nuclei in volumes made on the spot, beside other methods"),
     "cells": ("cells.reproduce", "nuclei and membranes by folds, beside other methods"),
-    "steering": (
-        "scribbles.reproduce",
-        "labels from strokes: our presets against other methods, and what each stroke of a robot is worth",
-    ),
+    "steering": ("scribbles.reproduce", "labels from strokes, and what each stroke of a robot is worth"),
 }
 
 
@@ -56,16 +41,13 @@ def add_parser(commands: Any) -> None:
         help="make the figures and the table of the paper",
         description="Make the figures and the table of the paper, as PNG, CSV and JSON in the folder OUT. "
         f"{experiments}. A stopped run goes on where it was when it is started again.",
-        epilog="Without --bsds and --labelme, fig4 looks at photographs that come with scikit-image and table1 at "
-        "mosaics made on the spot, as does steering without --scribbles. Exit codes: 0 done, 2 wrong input, 3 done but "
+        epilog="Experiments for which there is no data set draw mosaics. Exit codes: 0 done, 2 wrong input, 3 done but "
         "for some images (named), 130 stopped, 143 by the system.",
         allow_abbrev=False,
     )
     command.set_defaults(run=run)
     command.add_argument("names", metavar="NAME", nargs="*", help=f"any of {', '.join(EXPERIMENTS)} (default: all)")
-    command.add_argument(
-        "-o", "--output", metavar="OUT", type=output_argument, required=True, help="folder to write into"
-    )
+    add_output(command, "folder to write into")
     command.add_argument("--quick", action="store_true", help="few images and sweeps: minutes instead of an hour")
     for name, text in (
         ("bsds", "BSDS500: images/S/NAME.jpg and groundTruth/S/NAME.mat"),
@@ -90,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     for name in arguments.names:
         if name not in (*EXPERIMENTS, "all"):
             raise InputError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    names = (
-        list(EXPERIMENTS) if not arguments.names or "all" in arguments.names else list(dict.fromkeys(arguments.names))
-    )
+    names = list(dict.fromkeys(arguments.names))
+    if not names or "all" in names:
+        names = list(EXPERIMENTS)
     data = {}
     if arguments.labelme is not None:
         data[LABELME] = data_sets.list_labelme(arguments.labelme)
@@ -102,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
     seed = check_seed(None) if arguments.seed == RANDOM else arguments.seed or 0
     output = Path(arguments.output)
-    check_writable(output, [file.name for name in names for file in _list_files(output, name)], arguments.overwrite)
+    check_writable(output, _list_files(output, names), arguments.overwrite)
     inputs: dict[str, Any] = {
         "scribbles": [] if arguments.scribbles is None else data_sets.list_scribbles(arguments.scribbles),
         "nuclei": [] if arguments.nuclei is None else data_sets.list_labelled_folder(arguments.nuclei),
@@ -120,10 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
         return exit_code(error)
     if not arguments.quiet:
-        files = sorted(file.name for name in names for file in _list_files(output, name))
-        print(f"written to {arguments.output}: {', '.join(files)}" + (f"; {n_failed} skipped" if n_failed else ""))
+        files = ", ".join(_list_files(output, names))
+        print(f"written to {arguments.output}: {files}" + (f"; {n_failed} skipped" if n_failed else ""))
     return PARTIAL_FAILURE if n_failed else 0
 
 
-def _list_files(folder: Path, experiment: str) -> list[Path]:
-    return [file for ending in ("csv", "json", "md", "png") for file in folder.glob(f"{experiment}*.{ending}")]
+def _list_files(folder: Path, names: list[str]) -> list[str]:
+    """List the files that experiments have written into a folder, or that have such names."""
+    endings = ("csv", "json", "md", "png")
+    return sorted({file.name for name in names for ending in endings for file in folder.glob(f"{name}*.{ending}")})

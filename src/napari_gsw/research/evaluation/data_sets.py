@@ -10,10 +10,10 @@ import gc
 import os
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,78 +45,37 @@ class AnnotatedImage(NamedTuple):
     seeds: LabelImage | None = None  # scribbles, 0 elsewhere
 
 
-class Scorable(Protocol):
-    """An image that can be read and scored: of a data set, or synthetic."""
+@dataclass(frozen=True)
+class Example:
+    """An image of a data set and the file of its truth, which may be missing."""
 
-    @property
-    def name(self) -> str:
-        """Unique name within the data set."""
-        ...
-
-    @property
-    def has_objects(self) -> bool:
-        """Whether the truth is objects on a background, 0."""
-        ...
+    name: str  # of the file of the image, or of the scribbles on it, without its ending
+    image: Path
+    truth: Path
+    kind: str  # how the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``
+    seeds: Path | None = None  # file of the scribbles
+    ignores_background: bool = False  # pixels that are 0 in the truth are unlabelled, such as membranes between cells
 
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that are read."""
-        ...
+        return tuple(file for file in (self.image, self.truth, self.seeds) if file is not None)
 
     @property
     def painted(self) -> bool:
-        """Whether the image has scribbles."""
-        ...
-
-    def read(self) -> AnnotatedImage:
-        """Read the image and its truth."""
-        ...
-
-
-@dataclass(frozen=True)
-class Example:
-    """An image of a data set and the file of its truth, which may be missing.
-
-    Parameters
-    ----------
-    name : str
-        The file name of the image, or of the scribbles on it, without its ending; unique within the data set.
-    image, truth : Path
-        The files.
-    kind : str
-        How the truth is stored: ``bsds``, ``labelme``, ``folder`` or ``scribbles``.
-    seeds : Path, optional
-        The file of the scribbles.
-    ignores_background : bool
-        Whether pixels that are 0 in the truth are unlabelled, such as membranes between cells.
-    """
-
-    name: str
-    image: Path
-    truth: Path
-    kind: str
-    seeds: Path | None = None
-    ignores_background: bool = False
+        """Whether there are scribbles."""
+        return self.seeds is not None
 
     @property
     def has_objects(self) -> bool:
         """Whether the truth is objects on a background, 0."""
         return self.kind == "folder" and not self.ignores_background
 
-    @property
-    def painted(self) -> bool:
-        """Whether the image has scribbles."""
-        return self.seeds is not None
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All files that are read."""
-        return (self.image, self.truth, *([] if self.seeds is None else [self.seeds]))
-
     def read(self) -> AnnotatedImage:
         """Read the files; an InputError names the file that is damaged."""
-        if not os.path.isfile(self.truth):
-            raise InputError(f"{str(self.truth)!r}, the human segmentation of {self.image.name!r}, is missing")
+        for file, what in ((self.truth, "the human segmentation"), (self.seeds, "the scribbles")):
+            if file is not None and not file.is_file():
+                raise InputError(f"{str(file)!r}, {what} of {self.image.name!r}, is missing")
         with warnings.catch_warnings():  # of decoders, about the file
             warnings.simplefilter("ignore")
             image, axes = _decode(read_image, self.image, "an image")
@@ -124,8 +83,13 @@ class Example:
                 shape = normalize_image(image, axes).shape
             except (InputError, MemoryError) as error:  # a damaged header may promise more pixels than fit
                 raise InputError(f"{str(self.image)!r} cannot be used: {str(error) or 'it is too large'}") from None
-            human_labels = READERS[self.kind](self.truth, shape)
-            seeds = None if self.seeds is None else _read_seeds(self.seeds, shape)
+            readers = {"bsds": _read_bsds, "labelme": _read_labelme}
+            human_labels = readers.get(self.kind, _read_folder)(self.truth, shape)
+            seeds = None if self.seeds is None else _read_folder(self.seeds, shape)[0]
+        if seeds is not None and human_labels[0].min() < 1:
+            raise InputError(f"{str(self.truth)!r} must have a label of 1 or more at every pixel")
+        if seeds is not None and (seeds.min() < 0 or not seeds.any()):
+            raise InputError(f"{str(self.seeds)!r} must have scribbles of 1 or more, and 0 elsewhere")
         return AnnotatedImage(image, axes, human_labels, self.ignores_background or self.kind == "labelme", seeds)
 
 
@@ -197,11 +161,6 @@ def list_scribbles(folder: str | os.PathLike[str]) -> list[Example]:
     return examples
 
 
-def list_files(examples: Sequence[Scorable]) -> dict[str, tuple[Path, ...]]:
-    """List the files of each example, by its name."""
-    return {e.name: e.files for e in examples}
-
-
 def _list_entries(folder: Path, name: str, layout: str) -> list[Path]:
     """List a folder of a data set, sorted, without hidden files."""
     try:
@@ -258,23 +217,6 @@ def _read_folder(file: Path, shape: Shape) -> list[LabelImage]:
     return [_check_labels(_decode(read_labels, file, "a label image"), file, shape)]
 
 
-def _read_wanted(file: Path, shape: Shape) -> list[LabelImage]:
-    """Read the wanted labels, one at every pixel."""
-    (labels,) = _read_folder(file, shape)
-    if labels.min() < 1:
-        raise InputError(f"{str(file)!r} must have a label of 1 or more at every pixel")
-    return [labels]
-
-
-def _read_seeds(file: Path, shape: Shape) -> LabelImage:
-    if not os.path.isfile(file):
-        raise InputError(f"{str(file)!r}, the scribbles, is missing")
-    labels = _check_labels(_decode(read_labels, file, "a label image"), file, shape)
-    if labels.min() < 0 or not labels.any():
-        raise InputError(f"{str(file)!r} must have scribbles of 1 or more, and 0 elsewhere")
-    return labels
-
-
 def _check_labels(labels: NDArray[Any], file: Path, shape: Shape) -> LabelImage:
     """Return labels of the image's shape as int32, also from doubles; numbers that are too large are replaced."""
     if labels.shape != shape:
@@ -298,11 +240,10 @@ def _read_labelme(file: Path, shape: Shape) -> list[LabelImage]:
         raise InputError(f"{str(file)!r} has polygons for {drawn_on}, its image has the shape {shape}")
     objects = [entry for entry in root.iter("object") if entry.findtext("deleted", "").strip() != "1"]
     outlines = [outline for entry in objects for outline in entry.findall("polygon") if len(outline.findall("pt")) > 2]
+    polygons = [_read_corners(outline, file) for outline in outlines]
     labels = np.zeros(shape, np.int32)
     # Of equal areas the later in the file is painted later: the sort is stable.
-    for number, corners in enumerate(
-        sorted((_read_corners(o, file) for o in outlines), key=_polygon_area, reverse=True), 1
-    ):
+    for number, corners in enumerate(sorted(polygons, key=_polygon_area, reverse=True), 1):
         labels[polygon(corners[:, 0], corners[:, 1], shape)] = number
     if not labels.any():
         raise InputError(f"{str(file)!r} has no polygon that covers a pixel of its image")
@@ -321,16 +262,6 @@ def _read_corners(outline: ET.Element, file: Path) -> NDArray[np.float64]:
 
 
 def _polygon_area(corners: NDArray[np.float64]) -> float:
-    """Compute the area of a polygon by the shoelace formula.
-
-    >>> _polygon_area(np.array([[0.0, 0.0], [0.0, 4.0], [3.0, 4.0]]))
-    6.0
-    """
+    """Compute the area of a polygon by the shoelace formula."""
     rows, columns = corners.T
     return float(abs(np.sum(rows * np.roll(columns, 1) - columns * np.roll(rows, 1))) / 2)
-
-
-Reader = Callable[[Path, Shape], list[LabelImage]]
-READERS: Mapping[str, Reader] = {
-    "bsds": _read_bsds, "labelme": _read_labelme, "folder": _read_folder, "scribbles": _read_wanted,
-}  # fmt: skip

@@ -1,7 +1,9 @@
 """Scores of a method on a data set with human segmentations: ``images.csv`` and ``evaluation.json``.
 
 The scores depend on the data set: of a partition its agreement with annotators; of scribbles the Dice coefficient of
-the wanted labels; of objects on a background also scores of the objects, by image and pooled.
+the wanted labels; of objects on a background also scores of the objects, by image and pooled. A hierarchy is cut at
+every threshold; its best cuts are those with one threshold for the whole data set (optimal data-set scale, ODS), and
+with the best one for each image (optimal image scale, OIS).
 """
 
 from __future__ import annotations
@@ -15,16 +17,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
+from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.output_folder import check_writable, ensure_folder
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_csv, write_json
 from napari_gsw.methods import METHODS, Choice, list_scribble_methods, segment
-from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Scorable, list_files
-from napari_gsw.research.evaluation.level_scores import find_best_levels, format_levels, score_levels
+from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example
+from napari_gsw.research.evaluation.easy_images import EasyImage
 from napari_gsw.scores.objects import (
     INSTANCE_MEASURES,
     compute_object_measures,
@@ -34,8 +39,9 @@ from napari_gsw.scores.objects import (
     mean_dice,
     pool_counts,
 )
-from napari_gsw.scores.partitions import best_overlap, compute_scores, rand_index
+from napari_gsw.scores.partitions import best_overlap, compute_scores, contingency_table, rand_index, score_table
 
+Scorable = Example | EasyImage
 TABLE, SUMMARY = "images.csv", "evaluation.json"
 # Key of the scores of a hierarchy.
 LEVELS = "levels"
@@ -54,18 +60,17 @@ MEASURES: Mapping[str, Heading] = {
     "n_regions": ("regions", 1),
     "seconds": ("seconds", 2),
 }
-# Scores of an image of objects on a background.
+# Scores of an image of objects on a background, and of one with scribbles.
 OBJECT_MEASURES: Mapping[str, Heading] = {
     **{name: heading for name, heading in MEASURES.items() if name != "seconds"},
     **INSTANCE_MEASURES,
     "seconds": MEASURES["seconds"],
 }
-# Scores of an image with scribbles.
-SCRIBBLE_MEASURES: Mapping[str, Heading] = {
-    "dice": ("Dice", 4),
-    "labels": ("labels", 1),
-    "seconds": ("seconds", 2),
-}
+SCRIBBLE_MEASURES: Mapping[str, Heading] = {"dice": ("Dice", 4), "labels": ("labels", 1), "seconds": ("seconds", 2)}
+# Heights at which a hierarchy is cut, as probabilities, the scores of a cut, and that of which less is better.
+THRESHOLDS = tuple(round(percent / 100, 2) for percent in range(100))
+LEVEL_MEASURES = ("probabilistic_rand", "variation_of_information", "covering")
+LESS_IS_BETTER = "variation_of_information"
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``evaluation.json``."""
+        optional = {"pooled": self.pooled(), "levels": self.levels()}
         return {
             "images": len(self.rows),
             "failed": list(self.failed),
@@ -115,12 +121,11 @@ class Evaluation:
             "settings": dict(self.settings),
             "mean": self.summary(np.mean),
             "median": self.summary(np.median),
-            **({"pooled": pooled} if (pooled := self.pooled()) else {}),
-            **({"levels": levels} if (levels := self.levels()) else {}),
+            **{name: content for name, content in optional.items() if content},
         }
 
     def table(self) -> str:
-        """Format mean, median and pooled scores as a table for the terminal."""
+        """Format mean, median and pooled scores, and the best levels, as a table for the terminal."""
         mean, median, pooled = self.summary(np.mean), self.summary(np.median), self.pooled()
         lines = [f"{'':>24}{'mean':>10}{'median':>10}{'pooled' if pooled else '':>10}".rstrip()]
         for name, (heading, digits) in self.headings.items():
@@ -128,7 +133,11 @@ class Evaluation:
                 over_all = f"{pooled[name]:>10.{digits}f}" if name in pooled else ""
                 lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}{over_all}")
         if levels := self.levels():
-            lines += ["", format_levels(levels)]
+            lines += ["", f"{'levels of the hierarchy':>24}{'ODS':>10}{'at':>10}{'regions':>10}{'OIS':>10}"]
+            for name, row in levels.items():
+                heading, digits = MEASURES[name]
+                ods, ois = (f"{row[key]:>10.{digits}f}" for key in ("ods", "ois"))
+                lines.append(f"{heading:>24}{ods}{row['threshold']:>10.2f}{row['regions']:>10.1f}{ois}")
         return "\n".join(lines)
 
 
@@ -142,39 +151,26 @@ def evaluate(
 ) -> Evaluation:
     """Segment and score every example, and write ``images.csv`` and ``evaluation.json``.
 
-    Parameters
-    ----------
-    examples : sequence of Scorable
-        The data set.
-    choice : Choice
-        The method and its settings.
-    job_options : JobOptions
-        The output folder, and how the jobs are run.
-    seed : int
-        Random seed of every image.
-    save_labels : bool
-        Also write the label image of every example into ``labels/``.
-    levels : bool
-        Also score the hierarchies at every threshold.
+    Also write the label image of every example into ``labels/``, and score the hierarchies, if asked to.
     """
     headings = choose_headings(examples, choice)
     if levels and not (METHODS[choice.method].samples and headings is not SCRIBBLE_MEASURES):
         raise InputError(f"levels are those of a hierarchy, and {choice.method} has none here; leave --levels out")
-    folder = job_options.folder / "labels" if save_labels else None
-    check_writable(job_options.folder, (TABLE, SUMMARY), job_options.overwrite)
+    overwrite = job_options.overwrite
+    check_writable(job_options.folder, (TABLE, SUMMARY), overwrite)
+    folder = job_options.folder / "labels"
+    if save_labels:
+        for example in examples:
+            names = list_output_files(f"{example.name}.tif", OutputOptions(), samples=False)
+            check_outputs(folder, names, overwrite)
+        ensure_folder(folder)
     jobs = {
-        e.name: ScoringTask(e, choice, seed, folder and folder / f"{e.name}.tif", job_options.overwrite, levels)
+        e.name: ScoringTask(e, choice, seed, folder / f"{e.name}.tif" if save_labels else None, overwrite, levels)
         for e in examples
     }
     settings = {**choice.to_dict(), "seed": seed}
-    depends_on = {"settings": settings, "labels": save_labels, **({"levels": True} if levels else {})}
-    if folder is not None:
-        for example in examples:
-            check_outputs(
-                folder, list_output_files(f"{example.name}.tif", OutputOptions(), samples=False), job_options.overwrite
-            )
-        ensure_folder(folder)
-    records = run_jobs("evaluate", score_example, jobs, depends_on, job_options, list_files(examples))
+    depends_on = {"settings": settings, "labels": save_labels, "levels": levels}
+    records = run_jobs("evaluate", score_example, jobs, depends_on, job_options, {e.name: e.files for e in examples})
     evaluation = Evaluation(settings, records.done, records.failed, headings)
     ensure_folder(job_options.folder)
     rows = [[name, *(row[m] for m in headings), ""] for name, row in records.done.items()]
@@ -201,36 +197,26 @@ def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str
 def score_example(task: ScoringTask) -> Record:
     """Read, segment and score an image."""
     annotated = task.example.read()
-    seeds: dict[str, Any] = {} if annotated.seeds is None else {"seeds": annotated.seeds}
+    arrays: dict[str, Any] = {} if annotated.seeds is None else {"seeds": annotated.seeds}
+    choice = task.choice.with_axes(annotated.axes)
     start = time.perf_counter()
-    outcome = segment(
-        annotated.image,
-        task.choice.with_axes(annotated.axes),
-        task.seed,
-        report=interruption.raise_if_interrupted,
-        **seeds,
-    )
-    seconds = time.perf_counter() - start
+    outcome = segment(annotated.image, choice, task.seed, report=interruption.raise_if_interrupted, **arrays)
+    row: Record = {"seconds": time.perf_counter() - start}
+    labels, truth = outcome.labels, annotated.human_labels[0]
     if task.labels is not None:
-        write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
-    row: Record = (
-        score_partition(outcome.labels, annotated)
-        if annotated.seeds is None
-        else score_scribbles(outcome.labels, annotated)
-    )
+        write_labels(labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
+    if annotated.seeds is not None:
+        return row | {"dice": mean_dice(labels, truth), "labels": float(len(np.unique(truth)))}
+    row |= score_partition(labels, annotated)
     if task.example.has_objects:
-        row |= score_objects(outcome.labels, annotated)
+        # Without a 0, the largest region of the labels is the background.
+        counts = count_matches(mark_background(labels) if (truth == 0).any() else labels, truth)
+        row |= counts_to_record(counts) | compute_object_measures(counts)
     if task.levels:
         assert outcome.result is not None
         sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
         row[LEVELS] = score_levels(sites, tree, annotated.human_labels, annotated.ignore_background)
-    return {**row, "seconds": seconds}
-
-
-def score_scribbles(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
-    """Score labels that have the numbers of the scribbles, and count the wanted labels."""
-    (wanted,) = annotated.human_labels
-    return {"dice": mean_dice(labels, wanted), "labels": float(len(np.unique(wanted)))}
+    return row
 
 
 def score_partition(labels: NDArray[Any], annotated: AnnotatedImage, typical: int | None = None) -> dict[str, float]:
@@ -253,22 +239,66 @@ def score_partition(labels: NDArray[Any], annotated: AnnotatedImage, typical: in
     }
 
 
-def score_objects(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
-    """Score and count the objects; without a 0, the largest region of the labels is the background."""
-    truth = annotated.human_labels[0]
-    counts = count_matches(mark_background(labels) if (truth == 0).any() else labels, truth)
-    return counts_to_record(counts) | compute_object_measures(counts)
-
-
 def find_typical_human(human_labels: Sequence[NDArray[Any]]) -> int:
     """Find the annotator who agrees best with the others by the Rand index, the first of several.
 
-    The score against one annotator depends on who that is. This choice depends neither on the order of the file nor on
-    the segmentation that is scored.
+    This choice depends neither on the order of the file nor on the segmentation that is scored.
     """
-    if len(human_labels) < 3:
-        return 0
     agreement = np.zeros((len(human_labels), len(human_labels)))
-    for i, j in itertools.combinations(range(len(human_labels)), 2):
-        agreement[i, j] = agreement[j, i] = rand_index(human_labels[i], human_labels[j])
+    if len(human_labels) > 2:
+        for i, j in itertools.combinations(range(len(human_labels)), 2):
+            agreement[i, j] = agreement[j, i] = rand_index(human_labels[i], human_labels[j])
     return int(np.argmax(agreement.sum(axis=1)))
+
+
+def score_levels(
+    sites: Int32Array, tree: MergeTree, human_labels: Sequence[LabelImage], ignore_background: bool = False
+) -> dict[str, list[float]]:
+    """Compute each of `LEVEL_MEASURES` at each of `THRESHOLDS`, averaged over annotators, and the number of regions.
+
+    `sites` is the image of the superpixels of the hierarchy, 1..n, 0 where there is none. With `ignore_background`,
+    pixels that are 0 for an annotator are left out of that comparison.
+    """
+    cuts = np.stack([np.concatenate(([0], tree.labels(threshold) + 1)) for threshold in THRESHOLDS])
+    scores = np.mean([_score_cuts(sites, cuts, human, ignore_background) for human in human_labels], axis=0)
+    columns = {name: column.tolist() for name, column in zip(LEVEL_MEASURES, scores.T, strict=True)}
+    return {**columns, "n_regions": [float(cut.max()) for cut in cuts]}
+
+
+def _score_cuts(sites: Int32Array, cuts: Int32Array, human: LabelImage, ignore_background: bool) -> Float64Array:
+    """Score cuts (thresholds, n + 1): pixels are counted once per site, and a cut adds up rows of that table."""
+    mask = human != 0 if ignore_background else None
+    table = contingency_table(sites, human, mask)
+    numbers = np.unique(sites if mask is None else sites[mask])
+    rows = []
+    for cut in cuts:
+        labels = np.unique(cut[numbers], return_inverse=True)[1]
+        sums = sparse.csr_array((np.ones(len(numbers), np.int64), (labels, np.arange(len(numbers)))))
+        rand, _, information, covered = score_table(sparse.csr_array(sums @ table))
+        rows.append((rand, information, covered))
+    return np.array(rows)
+
+
+def find_best_levels(rows: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Any]:
+    """Find ODS and OIS of each measure over images, from the scores of :func:`score_levels` of each.
+
+    By measure: ``ods``, the mean over images at the best common ``threshold``, with the mean number of ``regions``
+    there; and ``ois``, the mean over images of the best of each.
+
+    Examples
+    --------
+    >>> rows = [{name: [0.5] * 100 for name in (*LEVEL_MEASURES, "n_regions")} for _ in range(2)]
+    >>> rows[0]["covering"][30], rows[1]["covering"][70] = 0.9, 1.0
+    >>> find_best_levels(rows)["covering"]
+    {'ods': 0.75, 'threshold': 0.7, 'regions': 0.5, 'ois': 0.95}
+    """
+    regions = np.mean([row["n_regions"] for row in rows], axis=0)
+    best: dict[str, Any] = {}
+    for name in LEVEL_MEASURES:
+        scores = np.array([row[name] for row in rows])
+        mean, sign = scores.mean(axis=0), -1 if name == LESS_IS_BETTER else 1
+        index = int((sign * mean).argmax())
+        ois = float(sign * (sign * scores).max(axis=1).mean())
+        best[name] = {"ods": float(mean[index]), "threshold": THRESHOLDS[index], "regions": float(regions[index])}
+        best[name]["ois"] = ois
+    return best

@@ -46,24 +46,21 @@ class SimulatedAnnotator:
 
     def paint_disc(self, seeds: Int32Array, position: Position) -> Int32Array:
         """Add a disc with the label wanted at its centre, only where it is wanted."""
-        box = tuple(
-            slice(max(0, int(p - self.radius)), min(size, int(p + self.radius) + 1))
-            for p, size in zip(position, seeds.shape, strict=True)
-        )
-        near = sum((o - p) ** 2 for o, p in zip(np.ogrid[box], position, strict=True)) <= self.radius**2
-        painted = seeds.copy()
-        painted[box][near & (self.wanted[box] == self.wanted[position])] = self.wanted[position]
-        return painted
-
-    def label_at(self, sites: Sites, site: int) -> int:
-        """Return the label that most pixels of a superpixel want, 0 if they want none; `sites` count from 1."""
-        labels = self.wanted[sites == site]
-        return int(np.bincount(labels[labels > 0]).argmax()) if labels.any() else 0
+        axes = np.ogrid[tuple(slice(size) for size in seeds.shape)]
+        near = sum((o - p) ** 2 for o, p in zip(axes, position, strict=True)) <= self.radius**2
+        label = self.wanted[position]
+        return np.where(near & (self.wanted == label), label, seeds)
 
     def position_at(self, sites: Sites, site: int) -> Position | None:
-        """Return the position in a superpixel to paint its label, None if nothing is wanted there."""
-        label = self.label_at(sites, site)
-        return find_centre(find_largest_part((sites == site) & (self.wanted == label))) if label else None
+        """Return the position in a superpixel to paint the label that most of it wants, None if it wants none.
+
+        `sites` count from 1.
+        """
+        labels = self.wanted[sites == site]
+        if not labels.any():
+            return None
+        label = np.bincount(labels[labels > 0]).argmax()
+        return find_centre(find_largest_part((sites == site) & (self.wanted == label)))
 
     def dice(self, labels: NDArray[Any]) -> float:
         """Return the mean Dice coefficient of the wanted labels."""
@@ -107,11 +104,14 @@ def make_site_chooser(next_site: Callable[[ScribbleState], int | None]) -> Choos
     return choose_position
 
 
-def choose_query(state: ScribbleState) -> Position | None:
-    """Choose the position of the next query, see :mod:`napari_gsw.core.posterior.active_learning`."""
+def _find_query(state: ScribbleState) -> int | None:
     assert state.outcome.result is not None
     query = next_query(state.outcome.result.summary)
-    return None if query is None else make_site_chooser(lambda _: query.site)(state)
+    return None if query is None else query.site
+
+
+# Choose the position of the next query, see :mod:`napari_gsw.core.posterior.active_learning`.
+choose_query = make_site_chooser(_find_query)
 
 
 class ScribbleCurve(NamedTuple):
@@ -129,22 +129,9 @@ def simulate_scribbles(
     n_scribbles: int,
     seed: int = 0,
 ) -> ScribbleCurve:
-    """Segment with the first scribbles of an annotator, then with one more, and so on.
+    """Segment with the first scribbles of an annotator, then with one more, and so on: `n_scribbles` times.
 
-    Parameters
-    ----------
-    image : array
-        As for :func:`napari_gsw.methods.segment`.
-    annotator : SimulatedAnnotator
-        Who paints.
-    choice : Choice
-        A method that takes seeds.
-    chooser : callable
-        Chooses the position of each scribble; when it returns None, the last values are repeated.
-    n_scribbles : int
-        Number of scribbles beyond the first ones.
-    seed : int
-        Random seed of the method and the chooser.
+    When the chooser returns None, the last values are repeated. The seed is that of the method and of the chooser.
     """
     rng = np.random.default_rng(seed)
     curve = ScribbleCurve([], [])

@@ -2,10 +2,9 @@
 
     python -m napari_gsw.research.paper.calibration BSDS SPLIT MODELS [NETWORKS]
 
-MODELS is the output folder of :mod:`napari_gsw.research.training.boundaries`, and NETWORKS that of
-:mod:`napari_gsw.research.training.networks`, if the models use networks: the log odds of each image come from the model
-and the network of five that have not seen it. The program prints the curve of all images, and the calibration errors of
-curves that are fitted to half of the images on the other half.
+MODELS and NETWORKS are the output folders of ``napari_gsw.research.training.boundaries`` and ``networks``: the log odds
+of each image come from the model and the network of five that have not seen it. Prints the curve of all images, and the
+calibration errors of curves that are fitted to half of the images on the other half.
 """
 
 from __future__ import annotations
@@ -38,38 +37,20 @@ def collect_edges(example: Example, name: str, model: str, network: str = "none"
 
 
 def fit_curve(edges: Float64Array) -> Float64Array:
-    """Fit the curve of maximum likelihood: (3,) intercept, weight of the learnt odds, weight of the posterior.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> odds = rng.normal(size=(5000, 2))
-    >>> human = expit(0.3 + odds @ (0.6, 0.1))
-    >>> fit_curve(np.column_stack((odds, human, np.ones(5000)))).round(2).tolist()
-    [0.3, 0.6, 0.1]
-    """
+    """Fit the curve of maximum likelihood: (3,) intercept, weight of the learnt odds, weight of the posterior."""
     odds = np.column_stack((np.ones(len(edges)), edges[:, :2]))
     human, length = edges[:, 2], edges[:, 3] / edges[:, 3].sum()
 
-    def loss(curve: Float64Array) -> tuple[float, Float64Array]:
+    def loss(curve: Float64Array) -> float:
         probability = expit(odds @ curve)
-        cost = -(length * (xlogy(human, probability) + xlog1py(1 - human, -probability))).sum()
-        return float(cost), odds.T @ (length * (probability - human))
+        return -float((length * (xlogy(human, probability) + xlog1py(1 - human, -probability))).sum())
 
     # Where the posterior adds nothing to the learnt log odds, its weight is 0 and not slightly negative.
-    bounds = ((None, None), (0, None), (0, None))
-    return np.asarray(minimize(loss, np.array([0.0, 1.0, 0.0]), jac=True, bounds=bounds).x)
+    return np.asarray(minimize(loss, np.array([0.0, 1.0, 0.0]), bounds=((None, None), (0, None), (0, None))).x)
 
 
 def calibration_error(edges: Float64Array, curve: Float64Array) -> float:
-    """Compute the mean difference of predicted probability and annotators, in bins of the probability.
-
-    Examples
-    --------
-    >>> edges = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.7, 1.0]])
-    >>> round(calibration_error(edges, np.zeros(3)), 3)
-    0.1
-    """
+    """Compute the mean difference of predicted probability and annotators, in bins of the probability."""
     probability = expit(curve[0] + edges[:, :2] @ curve[1:])
     weight, predicted, human = np.transpose(bin_by_probability(probability, edges[:, 2], edges[:, 3]))
     return float(np.abs(predicted - human).sum() / weight.sum())
@@ -80,13 +61,13 @@ def main(folder: str, split: str, models: str, networks: str | None = None) -> N
     examples = list_bsds(folder, split)
     edges: list[Float64Array] = []
     for example, fold in zip(examples, fold_of(len(examples)), strict=True):
-        model = str(Path(models) / f"fold{fold}.json")
-        network = "none" if networks is None else str(Path(networks) / f"fold{fold}.npz")
+        model = str(Path(models, f"fold{fold}.json"))
+        network = "none" if networks is None else str(Path(networks, f"fold{fold}.npz"))
         edges.append(np.concatenate([collect_edges(example, name, model, network) for name in OURS]))
     print("curve", ", ".join(f"{x:.3f}" for x in fit_curve(np.concatenate(edges))))
     even, odd = np.concatenate(edges[::2]), np.concatenate(edges[1::2])
-    print(f"of even images, on odd ones: calibration error {calibration_error(odd, fit_curve(even)):.3f}")
-    print(f"of odd images, on even ones: calibration error {calibration_error(even, fit_curve(odd)):.3f}")
+    for fitted, other in ((even, odd), (odd, even)):
+        print(f"of half of the images, on the others: error {calibration_error(other, fit_curve(fitted)):.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The frame of all experiments: a plan, jobs that can be resumed, data, statistics, and figures."""
+"""The frame of all experiments: jobs that can be resumed, statistics, files, and images that are made on the spot.
+
+An experiment is its cases, a function that makes a record of a case, and what is tabulated and drawn of the records.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +26,12 @@ from napari_gsw.files.output_folder import ensure_folder, replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.files.results import write_csv, write_json, write_text
 from napari_gsw.methods import Choice, choose
-from napari_gsw.research.evaluation.data_sets import Example, list_files, list_labelled_folder, list_scribbles
+from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder, list_scribbles
 from napari_gsw.research.evaluation.simulated_annotator import SimulatedAnnotator
-from napari_gsw.sample_data import photographs, random_mosaic
+from napari_gsw.sample_data import random_mosaic
 
 BERKELEY, LABELME, MOSAICS = "Berkeley", "LabelMe", "mosaics"
-# Side of a tile of a photograph, and the number of mosaics.
-TILE, N_MOSAICS = 256, 12
+N_MOSAICS = 12
 # Optional packages of methods, and the extra that has them.
 NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "mean-shift": (("cv2",), "peers"),
@@ -37,97 +40,89 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "gasp": (("bioimage_cpp",), "peers"),
     "forest": (("sklearn",), "interactive"),
     "graph-cut": (("sklearn", "ortools"), "interactive"),
+    "learning": (("lightgbm",), "learning"),
 }
 
 
 @dataclass
 class Study:
-    """What an experiment works on, where it writes, and the records of its jobs.
-
-    Parameters
-    ----------
-    options : JobOptions
-        The output folder, and how jobs are run.
-    data : mapping
-        Examples of each data set of the user, by name.
-    quick : bool
-        Few images and sweeps, to check that everything works.
-    seed : int
-        Random seed.
-    limit : int, optional
-        Maximum number of images of each data set.
-    scribbles, nuclei, membranes : sequence of Example
-        Images with scribbles, with objects on a background, and of cells between dark membranes.
-    """
+    """What an experiment works on, and where it writes."""
 
     options: JobOptions
-    data: Mapping[str, Sequence[Example]] = field(default_factory=dict)
-    quick: bool = False
+    data: Mapping[str, Sequence[Example]] = field(default_factory=dict)  # data sets of the user by name
+    quick: bool = False  # few images and sweeps, to check that everything works
     seed: int = 0
-    limit: int | None = None
+    limit: int | None = None  # maximum number of images of each data set
     scribbles: Sequence[Example] = ()
-    nuclei: Sequence[Example] = ()
-    membranes: Sequence[Example] = ()
-    done: dict[str, Record] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    nuclei: Sequence[Example] = ()  # objects on a background
+    membranes: Sequence[Example] = ()  # cells between dark membranes
+    failed: dict[str, str] = field(default_factory=dict)  # reasons of the jobs without a record
 
     @property
     def folder(self) -> Path:
         """The output folder."""
         return self.options.folder
 
-    def image_limit(self, quick_images: int) -> int | None:
-        """Return the limit or, of a quick run without one, `quick_images`."""
-        return quick_images if self.quick and self.limit is None else self.limit
+    def count(self, full: int | None, quick: int) -> int | None:
+        """Return how many images or runs to take; None is all."""
+        counts = [n for n in (quick if self.quick else full, self.limit) if n is not None]
+        return min(counts, default=None)
 
-    def compared_data(self) -> dict[str, Sequence[Example]]:
-        """Return the data sets of the user by name, or else mosaics."""
-        return dict(self.data) or {MOSAICS: make_mosaics(self.folder)}
+    def compared_data(self) -> Mapping[str, Sequence[Example]]:
+        """Return the user's data sets by name, or else mosaics."""
+        return self.data or {MOSAICS: make_mosaics(self.folder)}
 
     def run(
-        self,
-        title: str,
-        function: Callable[..., Record],
-        tasks: Mapping[str, tuple[Any, ...]],
-        depends_on: Mapping[str, Any],
-        examples: Iterable[Example] = (),
-        prefix: str = "",
+        self, title: str, function: Callable[..., Record], cases: Mapping[str, tuple[Any, ...]], **shared: Any
     ) -> dict[str, Record]:
-        """Call a function with the arguments of each task, and return the records by task.
+        """Call `function(*case, seed=..., **shared)` for each case, and return the records by case.
 
-        Records of an earlier run are used again unless the files of an example or `depends_on` have changed.
+        Records of an earlier run are used again unless `shared`, the seed, or a file of an example has changed.
         """
-        jobs = {name: (function, arguments) for name, arguments in tasks.items()}
-        records = run_jobs(title, _call, jobs, {**depends_on, "seed": self.seed}, self.options, list_files([*examples]))
-        self.done |= {f"{prefix}{name}": record for name, record in records.done.items()}
-        self.failed |= {f"{prefix}{name}": reason for name, reason in records.failed.items()}
+        shared = {"seed": self.seed, **shared}
+        files = {
+            name: [file for value in case if isinstance(value, Example) for file in value.files]
+            for name, case in cases.items()
+        }
+        work = partial(_call, function, shared)
+        records = run_jobs(title, work, cases, to_plain(shared), self.options, files)
+        self.failed |= {f"{title}/{name}": reason for name, reason in records.failed.items()}
         return dict(records.done)
 
-    def write_json(self, name: str, **content: Any) -> None:
-        """Write ``NAME.json`` with the seed."""
-        write_json(self.folder / f"{name}.json", {"seed": self.seed, **content})
-
-    def write_csv(self, name: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Write ``NAME.csv``."""
-        write_csv(self.folder / f"{name}.csv", head, rows)
-
-    def write_markdown(self, name: str, text: str) -> None:
-        """Write ``NAME.md``."""
-        write_text(self.folder / f"{name}.md", text)
-
-    def save_figure(self, name: str, figure: Figure) -> None:
-        """Write ``NAME.png``."""
-        with replace_atomically(self.folder / f"{name}.png") as scratch, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Creating legend with loc")  # that it takes a second on a busy machine
-            save_figure(figure, scratch)
-
-
-def _call(job: tuple[Callable[..., Record], tuple[Any, ...]]) -> Record:
-    function, arguments = job
-    return function(*arguments)
+    def write(
+        self,
+        name: str,
+        content: Mapping[str, Any] | None = None,
+        table: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
+        text: str | None = None,
+        figure: Figure | None = None,
+    ) -> None:
+        """Write what is given: ``NAME.json``, ``.csv`` (head and rows), ``.md`` and ``.png``."""
+        path = self.folder / name
+        if content is not None:
+            write_json(path.with_suffix(".json"), {"seed": self.seed, **content})
+        if table is not None:
+            write_csv(path.with_suffix(".csv"), *table)
+        if text is not None:
+            write_text(path.with_suffix(".md"), text)
+        if figure is not None:
+            with replace_atomically(path.with_suffix(".png")) as scratch, warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Creating legend with loc")  # that it takes a second
+                save_figure(figure, scratch)
 
 
-def available_methods(names: Sequence[str]) -> tuple[str, ...]:
+def _call(function: Callable[..., Record], shared: Mapping[str, Any], case: tuple[Any, ...]) -> Record:
+    return function(*case, **shared)
+
+
+def to_plain(value: Any) -> Any:
+    """Convert choices of methods, also within mappings, to values for JSON."""
+    if isinstance(value, Choice):
+        return value.to_dict()
+    return {key: to_plain(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def available_methods(names: Iterable[str]) -> tuple[str, ...]:
     """Select the methods whose packages are installed, and tell the user about the others."""
     available = []
     for name in names:
@@ -141,10 +136,7 @@ def available_methods(names: Sequence[str]) -> tuple[str, ...]:
 
 def can_learn(quick: bool) -> bool:
     """Return whether couplings are learnt, and tell the user if lightgbm is missing."""
-    has_lightgbm = importlib.util.find_spec("lightgbm") is not None
-    if not quick and not has_lightgbm:
-        print('napari-gsw: no lightgbm: pip install "napari-gsw[learning]"', file=sys.stderr)
-    return has_lightgbm and not quick
+    return not quick and bool(available_methods(["learning"]))
 
 
 def choose_by_name(name: str, changes: Mapping[str, Any] | None = None) -> Choice:
@@ -153,19 +145,6 @@ def choose_by_name(name: str, changes: Mapping[str, Any] | None = None) -> Choic
 
 
 # ---- images that are made in the output folder
-
-
-def make_photograph_tiles(folder: Path) -> list[Example]:
-    """Write square tiles of the photographs that come with scikit-image; they have no annotations."""
-    tile_folder = ensure_folder(folder / "photographs")
-    tiles = []
-    for name, image in photographs().items():
-        for r, c in np.ndindex(*(max(1, side // TILE) for side in image.shape[:2])):
-            file = tile_folder / f"{name}_{r}{c}.png"
-            if not file.exists():
-                iio.imwrite(file, image[r * TILE : (r + 1) * TILE, c * TILE : (c + 1) * TILE])
-            tiles.append(Example(file.stem, file, file.with_suffix(".none"), "folder"))
-    return tiles
 
 
 def make_mosaics(folder: Path, with_scribbles: bool = False) -> list[Example]:
@@ -192,26 +171,42 @@ def p_value(a: Float64Array, b: Float64Array) -> float:
     return 1.0 if np.array_equal(a, b) else float(wilcoxon(a, b).pvalue)
 
 
-def gather(records: Iterable[Record], method: str, measures: Iterable[str]) -> dict[str, Float64Array]:
-    """Gather measures of a method over the records of all images."""
-    rows = [record[method] for record in records]
-    return {measure: np.array([row[measure] for row in rows]) for measure in measures}
+def gather(records: Iterable[Record], measures: Iterable[str]) -> dict[str, dict[str, Float64Array]]:
+    """Gather measures of each method, an array over the images, from records with a row for each method."""
+    rows = list(records)
+    return {name: {m: np.array([row[name][m] for row in rows]) for m in measures} for name in (rows[0] if rows else ())}
 
 
-def mean_and_median(values: Mapping[str, Float64Array]) -> dict[str, dict[str, float]]:
-    """Compute mean and median of each measure."""
-    return {
-        "mean": {name: float(np.mean(value)) for name, value in values.items()},
-        "median": {name: float(np.median(value)) for name, value in values.items()},
+def summarize_methods(
+    values: Mapping[str, Mapping[str, Float64Array]],
+    ours: Iterable[str] = (),
+    peers: Iterable[str] = (),
+    tested: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Compute mean and median of what :func:`gather` returns, and p-values of ours against each peer."""
+    summary: dict[str, Any] = {
+        name: {
+            key: {m: float(statistic(value)) for m, value in measures.items()}
+            for key, statistic in (("mean", np.mean), ("median", np.median))
+        }
+        for name, measures in values.items()
     }
-
-
-def mean_and_least(values: Sequence[float]) -> dict[str, float]:
-    """Compute mean and minimum."""
-    return {"mean": float(np.mean(values)), "least": float(np.min(values))}
+    for name in set(ours) & set(values):
+        summary[name]["p_value"] = {
+            peer: {m: p_value(values[name][m], values[peer][m]) for m in tested} for peer in peers if peer in values
+        }
+    return summary
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Format a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return "".join("| " + " | ".join(line) + " |\n" for line in (head, ["---"] * len(head), *rows))
+
+
+def format_methods(title: str, methods: Mapping[str, Any], headings: Mapping[str, tuple[str, int]]) -> str:
+    """Format the means of each method as a Markdown table; `headings` are as :data:`evaluate.MEASURES`."""
+    rows = [
+        [name, *(f"{method['mean'][m]:.{digits}f}" for m, (_, digits) in headings.items())]
+        for name, method in methods.items()
+    ]
+    return f"### {title}\n\n{markdown_table(['method', *(heading for heading, _ in headings.values())], rows)}\n"

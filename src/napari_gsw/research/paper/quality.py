@@ -28,17 +28,22 @@ from napari_gsw.core.posterior.uncertainty import find_boundary_faces
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import choose, segment
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread
-from napari_gsw.research.evaluation.evaluate import LEVELS, MEASURES, find_typical_human, score_partition
-from napari_gsw.research.evaluation.level_scores import find_best_levels, score_levels
+from napari_gsw.research.evaluation.evaluate import (
+    LEVELS,
+    MEASURES,
+    find_best_levels,
+    find_typical_human,
+    score_levels,
+    score_partition,
+)
 from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper.experiment import (
     Study,
     available_methods,
     can_learn,
+    format_methods,
     gather,
-    markdown_table,
-    mean_and_median,
-    p_value,
+    summarize_methods,
 )
 from napari_gsw.research.training.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.scores.partitions import default_tolerance, dilate_boundaries, find_boundaries
@@ -55,7 +60,7 @@ BINS, FINE_BINS = 10, 200
 QUICK_IMAGES = 4
 
 
-def score(example: Example, methods: Sequence[str], model: str, network: str, seed: int) -> Record:
+def score(example: Example, model: str, network: str, seed: int, methods: Sequence[str]) -> Record:
     """Score every method and the uncertainty on an image, with a model and a network that have not seen it."""
     annotated = example.read()
     typical = find_typical_human(annotated.human_labels)
@@ -91,18 +96,16 @@ def score_uncertainty(result: Result, annotated: AnnotatedImage, model: str, net
     i, j = problem.edges.T
     drawn = result.regions[i] != result.regions[j]
     wrong = drawn != (human >= 0.5)
-    uncertainty = 2 * np.minimum(calibrated, 1 - calibrated)
 
     def count(score: Float64Array, chosen: Any) -> list[list[float]]:
         index = np.minimum((score * FINE_BINS).astype(int), FINE_BINS - 1)
-        return [
-            np.bincount(index[mask], length[mask], FINE_BINS).tolist() for mask in (~wrong & chosen, wrong & chosen)
-        ]
+        masks = (~wrong & chosen, wrong & chosen)
+        return [np.bincount(index[mask], length[mask], FINE_BINS).tolist() for mask in masks]
 
     return {
         "posterior": bin_by_probability(1 - result.snapshot.together, human, length),
         "calibrated": bin_by_probability(calibrated, human, length),
-        "errors": count(uncertainty, np.ones(len(wrong), bool)),
+        "errors": count(2 * np.minimum(calibrated, 1 - calibrated), True),
         "drawn": count(1 - calibrated, drawn),
     }
 
@@ -124,14 +127,11 @@ def predict_boundary_odds(
 
 def annotator_agreement(result: Result, annotated: AnnotatedImage) -> Float64Array:
     """Compute (m,) the fraction of annotators with a boundary near an edge, averaged along it."""
-    problem = result.problem
-    tolerance = default_tolerance(annotated.human_labels[0].shape)
-    near = np.mean(
-        [dilate_boundaries(find_boundaries(human), tolerance) for human in annotated.human_labels], axis=0
-    ).ravel()
-    first, second, edge = find_boundary_faces(problem)
-    count = np.bincount(edge, minlength=len(problem.edges))
-    return np.bincount(edge, (near[first] + near[second]) / 2, len(problem.edges)) / np.maximum(count, 1)
+    m, humans = len(result.problem.edges), annotated.human_labels
+    tolerance = default_tolerance(humans[0].shape)
+    near = np.mean([dilate_boundaries(find_boundaries(human), tolerance) for human in humans], axis=0).ravel()
+    first, second, edge = find_boundary_faces(result.problem)
+    return np.bincount(edge, (near[first] + near[second]) / 2, m) / np.maximum(np.bincount(edge, minlength=m), 1)
 
 
 def bin_by_probability(probability: Float64Array, human: Float64Array, weight: Float64Array) -> list[list[float]]:
@@ -158,68 +158,53 @@ def reproduce(study: Study) -> None:
     methods = available_methods((*OURS, *PEERS, *SIGNED_GRAPHS))
     data: dict[str, Any] = {}
     for data_set, examples in study.compared_data().items():
-        models = dict(zip(examples, find_models(examples, study.folder / "boundaries", study.quick), strict=True))
-        networks = dict(zip(examples, find_networks(examples, study.folder / "networks"), strict=True))
-        chosen = spread(examples, study.image_limit(QUICK_IMAGES))
-        tasks = {e.name: (e, methods, models[e], networks[e], study.seed) for e in chosen}
-        depends_on = {"methods": methods, "settings": [preset(name).to_dict() for name in OURS]}
-        title = f"quality-{data_set.lower()}"
-        records = study.run(title, score, tasks, depends_on, chosen, prefix=f"{data_set}/")
-        couplings = "shipped model" if {models[e] for e in chosen} == {"shipped"} else "held out"
-        data[data_set] = summarize(list(records.values()), methods) | {"couplings": couplings}
-    study.write_json("quality", data=data)
-    study.write_markdown("quality", format_markdown(data))
+        models = find_models(examples, study.folder, study.quick)
+        chosen = spread(examples, study.count(None, QUICK_IMAGES))
+        cases = {e.name: (e, *models[e]) for e in chosen}
+        records = list(study.run(f"quality-{data_set.lower()}", score, cases, methods=methods).values())
+        held_out = any(models[e][0] != "shipped" for e in chosen)
+        data[data_set] = summarize(records) | {"couplings": "held out" if held_out else "shipped model"}
+    text = [
+        format_methods(f"{name} ({of['images']} images, photo: {of['couplings']})", of["methods"], MEASURES)
+        for name, of in data.items()
+    ]
+    study.write("quality", {"data": data}, text="".join(text) + "All figures are means over the images.\n")
     _draw(data, study)
 
 
-def find_models(examples: Sequence[Example], folder: Path, quick: bool) -> list[str]:
-    """Find or learn for each example a boundary model that has not seen it, as far as possible."""
-    if not are_training_images(examples):
-        return ["shipped"] * len(examples)
-    if not can_learn(quick):
+def find_models(examples: Sequence[Example], folder: Path, quick: bool) -> dict[Example, tuple[str, str]]:
+    """Find or learn for each example a boundary model and a network that have not seen it, as far as possible.
+
+    The bundled ones are used for all but the images that they were learnt from.
+    """
+    is_training = all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
+    if len(examples) < 2 * FOLDS or not is_training:
+        return dict.fromkeys(examples, ("shipped", "shipped"))
+    networks = [folder / "networks" / f"fold{k}.npz" for k in range(FOLDS)]
+    models = [folder / "boundaries" / f"fold{k}.json" for k in range(FOLDS)]
+    has_networks = all(file.exists() for file in networks)
+    is_held_out = can_learn(quick)
+    if not is_held_out:
         print("napari-gsw: photo has learnt from these very images", file=sys.stderr)
-        return ["shipped"] * len(examples)
-    if not _has_folds(folder, "json"):
+    elif not all(file.exists() for file in models):
         print("napari-gsw: learning couplings for five folds of the images (minutes)", file=sys.stderr)
-        networks = folder.parent / "networks"
-        learn_all(examples, folder, preset("photo", coupling="contrast"), networks if _has_folds(networks) else None)
-    return [str(folder / f"fold{k}.json") for k in fold_of(len(examples))]
+        settings = preset("photo", coupling="contrast")
+        learn_all(examples, models[0].parent, settings, networks[0].parent if has_networks else None)
+    return {
+        e: (str(models[k]) if is_held_out else "shipped", str(networks[k]) if has_networks else "none")
+        for e, k in zip(examples, fold_of(len(examples)), strict=True)
+    }
 
 
-def find_networks(examples: Sequence[Example], folder: Path) -> list[str]:
-    """Find for each example a network that has not seen it, or none."""
-    if not are_training_images(examples):
-        return ["shipped"] * len(examples)
-    return [str(folder / f"fold{k}.npz") if _has_folds(folder) else "none" for k in fold_of(len(examples))]
-
-
-def _has_folds(folder: Path, suffix: str = "npz") -> bool:
-    return all((folder / f"fold{k}.{suffix}").exists() for k in range(FOLDS))
-
-
-def are_training_images(examples: Sequence[Example]) -> bool:
-    """Return whether the bundled couplings and their network were learnt from these images."""
-    return len(examples) >= 2 * FOLDS and all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
-
-
-def summarize(records: Sequence[Record], methods: Sequence[str]) -> dict[str, Any]:
+def summarize(records: Sequence[Record]) -> dict[str, Any]:
     """Compute means of each method, p-values of ours against each peer, and scores of our uncertainty."""
-    content: dict[str, Any] = {"images": len(records), "methods": {}}
-    if not records:
-        return content
-    values = {name: gather(records, name, MEASURES) for name in methods}
+    methods = summarize_methods(gather(records, MEASURES), OURS, PEERS, TESTED)
     for name in methods:
-        method: dict[str, Any] = mean_and_median(values[name])
-        if name in OURS:
-            method["p_value"] = {
-                peer: {m: p_value(values[name][m], values[peer][m]) for m in TESTED} for peer in PEERS if peer in values
-            }
-            scored = [record[name] for record in records if "uncertainty" in record[name]]
-            if scored:
-                method["uncertainty"] = _pool([record["uncertainty"] for record in scored])
-                method[LEVELS] = find_best_levels([record[LEVELS] for record in scored])
-        content["methods"][name] = method
-    return content
+        scored = [record[name] for record in records if "uncertainty" in record[name]]
+        if scored:
+            methods[name]["uncertainty"] = _pool([row["uncertainty"] for row in scored])
+            methods[name][LEVELS] = find_best_levels([row[LEVELS] for row in scored])
+    return {"images": len(records), "methods": methods}
 
 
 def _pool(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -227,61 +212,32 @@ def _pool(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = {key: np.sum([count[key] for count in counts], axis=0) for key in counts[0]}
     content: dict[str, Any] = {f"{key}_detection_area": detection_area(*total[key]) for key in ("errors", "drawn")}
     for key in ("posterior", "calibrated"):
-        weight, probability, human = total[key].T
-        used = weight > 0
+        weight, probability, human = total[key][total[key][:, 0] > 0].T
         content[key] = {
-            "said": (probability[used] / weight[used]).tolist(),
-            "people": (human[used] / weight[used]).tolist(),
-            "faces": weight[used].tolist(),
+            "said": (probability / weight).tolist(),
+            "people": (human / weight).tolist(),
+            "faces": weight.tolist(),
             "calibration_error": float(np.abs(probability - human).sum() / weight.sum()),
         }
     return content
 
 
-def format_markdown(data: Mapping[str, Any]) -> str:
-    """Format the tables and the figures of the uncertainty."""
-    head = ("method", "Rand, all humans", "VI", "covering", "adjusted Rand", "boundary F", "regions", "seconds")
-    formats = {
-        "probabilistic_rand": ".4f", "variation_of_information": ".3f", "covering": ".4f", "adjusted_rand": ".3f",
-        "boundary_f": ".3f", "n_regions": ".1f", "seconds": ".2f",
-    }  # fmt: skip
-    text = []
-    for data_set, summary in data.items():
-        methods = summary["methods"]
-        rows = [[name, *(format(m["mean"][k], f) for k, f in formats.items())] for name, m in methods.items()]
-        title = f"### {data_set} ({summary['images']} images, photo: {summary.get('couplings', '')})\n"
-        text += [title, markdown_table(head, rows)]
-        for name, method in methods.items():
-            for peer, p in method.get("p_value", {}).items():
-                values = ", ".join(f"{MEASURES[m][0]} {v:.2g}" for m, v in p.items())
-                text.append(f"- {name} against {peer}, Wilcoxon's p: {values}")
-            if "uncertainty" in method:
-                u = method["uncertainty"]
-                text.append(
-                    f"- {name}: calibration error {u['calibrated']['calibration_error']:.3f} (posterior itself "
-                    f"{u['posterior']['calibration_error']:.3f}); area under the error-detection curve "
-                    f"{u['errors_detection_area']:.3f}, of drawn boundaries alone {u['drawn_detection_area']:.3f}"
-                )
-        text.append("")
-    return "\n".join(text) + "\nAll figures are means over the images.\n"
-
-
 def _draw(data: Mapping[str, Any], study: Study) -> None:
     """Draw how often annotators draw a boundary against its predicted probability."""
-    curves = [
-        (data_set, name, method["uncertainty"])
+    curves = {
+        f"{name}, {data_set}": method["uncertainty"]
         for data_set, summary in data.items()
         for name, method in summary["methods"].items()
         if "uncertainty" in method
-    ]
+    }
     if not curves:
         return
     figure = make_figure(4.4 * len(curves), 4.2)
-    for axes, (data_set, name, curve) in zip(np.atleast_1d(figure.subplots(1, len(curves))), curves, strict=True):
+    for axes, (title, curve) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
         axes.plot([0, 1], [0, 1], color="#bbbbbb", linewidth=1)
         for key, ink in (("posterior", INKS[1]), ("calibrated", INKS[4])):
             axes.plot(curve[key]["said"], curve[key]["people"], "o-", color=ink, label=key, markersize=4)
         axes.legend(frameon=False, fontsize=8)
         axes.set_aspect("equal")
-        tidy_axes(axes, "said to be a boundary", "people who draw it", f"{name}, {data_set}")
-    study.save_figure("quality", figure)
+        tidy_axes(axes, "said to be a boundary", "people who draw it", title)
+    study.write("quality", figure=figure)

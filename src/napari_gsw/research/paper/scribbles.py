@@ -31,11 +31,11 @@ from napari_gsw.research.paper.experiment import (
     Study,
     available_methods,
     choose_by_name,
+    format_methods,
     gather,
     make_mosaics,
     markdown_table,
-    mean_and_median,
-    p_value,
+    summarize_methods,
 )
 
 OURS = ("general", "photo")
@@ -59,25 +59,22 @@ N_SCRIBBLES, QUICK_SCRIBBLES = 10, 2
 MAX_SEGMENTS = 8
 
 
-def score(example: Example, choice: Choice, seed: int) -> Record:
+def score(example: Example, seed: int, choice: Choice) -> Record:
     """Score the labels that a method makes of scribbles."""
     return score_example(ScoringTask(example, choice, seed))
 
 
-def simulate(example: Example, data_set: str, choice: Choice, n_scribbles: int, seed: int) -> Record:
+def simulate(example: Example, data_set: str, seed: int, choice: Choice, n_scribbles: int) -> Record:
     """Compute Dice and seconds after each scribble, by the name of the chooser."""
     annotated = example.read()
     annotator = SimulatedAnnotator(select_wanted(annotated.human_labels[0], data_set))
-    choice = choice.with_axes(annotated.axes)
     return {
-        name: simulate_scribbles(annotated.image, annotator, choice, chooser, n_scribbles, seed)._asdict()
-        for name, chooser in select_choosers(choice).items()
+        name: simulate_scribbles(
+            annotated.image, annotator, choice.with_axes(annotated.axes), chooser, n_scribbles, seed
+        )._asdict()
+        for name, chooser in CHOOSERS.items()
+        if name != QUERY or METHODS[choice.method].samples
     }
-
-
-def select_choosers(choice: Choice) -> dict[str, Chooser]:
-    """Select the choosers that a method can be used with."""
-    return {name: chooser for name, chooser in CHOOSERS.items() if name != QUERY or METHODS[choice.method].samples}
 
 
 def select_wanted(human: LabelImage, data_set: str) -> LabelImage:
@@ -98,32 +95,34 @@ def select_wanted(human: LabelImage, data_set: str) -> LabelImage:
 def reproduce(study: Study) -> None:
     """Score and simulate, and write ``steering.json``, ``.md``, ``.csv``, ``.png`` and ``steering_curves.csv``."""
     pairs = study.scribbles or make_mosaics(study.folder, with_scribbles=True)
-    chosen = spread(pairs, study.image_limit(QUICK_PAIRS))
-    scores: dict[str, Mapping[str, Record]] = {}
-    for name in available_methods((*OURS, *PEERS)):  # a journal each, so that a change of one costs only that one
-        choice = choose_by_name(name)
-        tasks = {pair.name: (pair, choice, study.seed) for pair in chosen}
-        depends_on = {"settings": choice.to_dict()}
-        scores[name] = study.run(f"steering-{name}", score, tasks, depends_on, chosen, prefix=f"{name}/")
+    cases = {pair.name: (pair,) for pair in spread(pairs, study.count(None, QUICK_PAIRS))}
+    # A journal for each method, so that a change of one costs only that one.
+    scores = {
+        name: study.run(f"steering-{name}", score, cases, choice=choose_by_name(name))
+        for name in available_methods((*OURS, *PEERS))
+    }
     halves = assign_halves(pairs)
     courses = run_simulations(study, pairs)
-    table = {part: summarize_scores(scores, select_pairs(part, scores, halves)) for part in PARTS}
-    curves = summarize_curves(courses)
-    study.write_json("steering", failed=list(study.failed), table=table, curves=curves)
+    table, curves = summarize_scores(scores, halves), summarize_curves(courses)
     rows = [
         [pair, halves[pair], name, *(record[m] for m in SCRIBBLE_MEASURES)]
         for name, records in scores.items()
         for pair, record in records.items()
     ]
-    study.write_csv("steering", ("pair", "half", "method", *SCRIBBLE_MEASURES), rows)
-    study.write_markdown("steering", format_scores(table) + format_curves(curves))
+    text = [
+        format_methods(f"Labels from scribbles, {title} ({of['pairs']} pairs)", of["methods"], SCRIBBLE_MEASURES)
+        for of, title in zip(table.values(), PARTS.values(), strict=True)
+    ]
+    content = {"failed": list(study.failed), "table": table, "curves": curves}
+    head = ("pair", "half", "method", *SCRIBBLE_MEASURES)
+    study.write("steering", content, (head, rows), "".join(text) + format_curves(curves))
     curve_rows = [
         [*key.split("/", 2), chooser, count, dice]
         for key, record in courses.items()
         for chooser, course in record.items()
         for count, dice in enumerate(course["dice"])
     ]
-    study.write_csv("steering_curves", ("data", "method", "image", "chooser", "strokes", "dice"), curve_rows)
+    study.write("steering_curves", table=(("data", "method", "image", "chooser", "strokes", "dice"), curve_rows))
     if courses:
         _draw(curves, study)
 
@@ -135,17 +134,14 @@ def run_simulations(study: Study, pairs: Sequence[Example]) -> dict[str, Record]
     nuclei = [e for e in study.nuclei if e.name.startswith(NUCLEI)] or study.nuclei
     data = {SCRIBBLES: list(by_image.values())[::-1], BERKELEY: study.data.get(BERKELEY, ()), NUCLEI: nuclei}
     n_scribbles = QUICK_SCRIBBLES if study.quick else N_SCRIBBLES
-    limit = study.image_limit(QUICK_IMAGES)
     records: dict[str, Record] = {}
     for data_set, examples in data.items():
-        chosen = spread(examples, IMAGES if limit is None else min(limit, IMAGES))
-        for name in available_methods(CORRECTED[data_set]) if chosen else ():
+        cases = {e.name: (e, data_set) for e in spread(examples, study.count(IMAGES, QUICK_IMAGES))}
+        for name in available_methods(CORRECTED[data_set]) if cases else ():
             choice = choose_by_name(name, CHANGES.get(name))
-            tasks = {e.name: (e, data_set, choice, n_scribbles, study.seed) for e in chosen}
-            depends_on = {"settings": choice.to_dict(), "strokes": n_scribbles, "choosers": [*select_choosers(choice)]}
-            title, prefix = f"steering-{data_set.lower()}-{name}", f"{data_set}/{name}/"
-            done = study.run(title, simulate, tasks, depends_on, chosen, prefix)
-            records |= {f"{prefix}{image}": record for image, record in done.items()}
+            title = f"steering-{data_set.lower()}-{name}"
+            done = study.run(title, simulate, cases, choice=choice, n_scribbles=n_scribbles)
+            records |= {f"{data_set}/{name}/{image}": record for image, record in done.items()}
     return records
 
 
@@ -155,24 +151,14 @@ def assign_halves(pairs: Sequence[Example]) -> dict[str, str]:
     return {pair.name: ("even", "odd")[number[pair.image.name] % 2] for pair in pairs}
 
 
-def select_pairs(part: str, scores: Mapping[str, Mapping[str, Record]], halves: Mapping[str, str]) -> list[str]:
-    """Select the pairs of a part that every method has labelled."""
-    common = [pair for pair in halves if all(pair in records for records in scores.values())]
-    return [pair for pair in common if part in ("all", halves[pair])]
-
-
-def summarize_scores(scores: Mapping[str, Mapping[str, Record]], pairs: Sequence[str]) -> dict[str, Any]:
-    """Compute mean and median of each method over some pairs, and p-values of ours against each peer."""
-    content: dict[str, Any] = {"pairs": len(pairs), "methods": {}}
-    if not pairs:
-        return content
-    by_pair = [{name: records[pair] for name, records in scores.items()} for pair in pairs]
-    values = {name: gather(by_pair, name, SCRIBBLE_MEASURES) for name in scores}
-    for name in scores:
-        content["methods"][name] = mean_and_median(values[name])
-        if name in OURS:
-            p_values = {peer: p_value(values[name]["dice"], values[peer]["dice"]) for peer in PEERS if peer in values}
-            content["methods"][name]["p_value"] = p_values
+def summarize_scores(scores: Mapping[str, Mapping[str, Record]], halves: Mapping[str, str]) -> dict[str, Any]:
+    """Summarize each method over the pairs of each part that every method has labelled."""
+    content: dict[str, Any] = {}
+    for part in PARTS:
+        chosen = [pair for pair, half in halves.items() if part in ("all", half)]
+        common = [pair for pair in chosen if all(pair in records for records in scores.values())]
+        values = gather(({name: scores[name][pair] for name in scores} for pair in common), SCRIBBLE_MEASURES)
+        content[part] = {"pairs": len(common), "methods": summarize_methods(values, OURS, PEERS, ["dice"])}
     return content
 
 
@@ -193,51 +179,25 @@ def summarize_curves(records: Mapping[str, Record]) -> dict[str, Any]:
     return content
 
 
-def format_scores(table: Mapping[str, Any]) -> str:
-    """Format the tables of the parts."""
-    text = []
-    for part, title in PARTS.items():
-        methods = table[part]["methods"]
-        if methods:
-            rows = [
-                [name, f"{m['mean']['dice']:.4f}", f"{m['median']['dice']:.4f}", f"{m['mean']['seconds']:.2f}"]
-                for name, m in methods.items()
-            ]
-            text.append(f"### Labels from scribbles, {title} ({table[part]['pairs']} pairs)\n")
-            text.append(markdown_table(("method", "mean Dice", "median Dice", "seconds"), rows))
-            for name, method in methods.items():
-                if method.get("p_value"):
-                    p_values = ", ".join(f"{peer} {p:.2g}" for peer, p in method["p_value"].items())
-                    text.append(f"- {name}, Wilcoxon's p against: {p_values}")
-            text.append("")
-    return "\n".join([*text, ""])
-
-
 def format_curves(curves: Mapping[str, Any]) -> str:
-    """Format the mean Dice after some numbers of scribbles."""
-    text = []
+    """Format the mean Dice after 0, 1, 2 ... scribbles."""
+    text = ""
     for data_set, methods in curves.items():
-        first = next(iter(methods.values()))
-        length = len(next(iter(first["choosers"].values()))["mean"])
-        counts = [k for k in (0, 1, 2, 5, 10) if k < length]
         rows = [
-            [name, chooser, *(f"{curve['mean'][k]:.4f}" for k in counts), f"{curve['seconds']:.2f}"]
+            [name, chooser, *(f"{value:.4f}" for value in curve["mean"]), f"{curve['seconds']:.2f}"]
             for name, method in methods.items()
             for chooser, curve in method["choosers"].items()
         ]
-        title = (
-            f"### A robot on {data_set} ({first['images']} images), mean Dice after so many strokes beyond the first\n"
-        )
-        text += [title, markdown_table(("method", "next stroke", *map(str, counts), "seconds each"), rows)]
-    return "\n".join(text)
+        head = ["method", "next stroke", *map(str, range(len(rows[0]) - 3)), "seconds each"]
+        text += f"### A robot on {data_set}, mean Dice after so many strokes\n\n{markdown_table(head, rows)}\n"
+    return text
 
 
 def _draw(curves: Mapping[str, Any], study: Study) -> None:
     """Draw mean Dice against scribbles: a panel per data set, a colour per method, a dash per chooser."""
     figure = make_figure(4.4 * len(curves), 5.0)
     styles = dict(zip(CHOOSERS, ("--", "-", ":"), strict=False))
-    names = dict.fromkeys(name for methods in curves.values() for name in methods)
-    inks = dict(zip(names, INKS[1:], strict=False))
+    inks = dict(zip(dict.fromkeys(name for methods in curves.values() for name in methods), INKS[1:], strict=False))
     panels = figure.subplots(1, len(curves), squeeze=False)[0]
     for axes, (data_set, methods) in zip(panels, curves.items(), strict=True):
         for name, method in methods.items():
@@ -247,4 +207,4 @@ def _draw(curves: Mapping[str, Any], study: Study) -> None:
         axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
         axes.xaxis.get_major_locator().set_params(integer=True)
         tidy_axes(axes, "strokes after the first of each label", "mean Dice", data_set)
-    study.save_figure("steering", figure)
+    study.write("steering", figure=figure)

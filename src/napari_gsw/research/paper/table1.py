@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.batch.jobs import Record
@@ -32,8 +31,8 @@ from napari_gsw.research.paper.experiment import (
     available_methods,
     gather,
     markdown_table,
-    mean_and_median,
     p_value,
+    summarize_methods,
 )
 
 
@@ -66,10 +65,9 @@ TABLE: Mapping[str, Mapping[str, PaperValue]] = {
 }
 SIZES = (0, 3, 6, 9)
 POTTS: Mapping[str, Mapping[str, Any]] = {f"T_min {size}": {"min_size": size} for size in SIZES}
-# The columns of the paper's table, and further methods.
-PAPER_METHODS = ("mean-shift", "rdd-crp", *POTTS)
-FURTHER = ("dd-crp", "felzenszwalb", "normalized-cut")
 PIXEL_METHODS = ("mean-shift", "felzenszwalb", "normalized-cut")
+# The columns of the paper's table, and further methods.
+METHODS = ("mean-shift", "rdd-crp", *POTTS, "dd-crp", "felzenszwalb", "normalized-cut")
 # The same posterior, with a whole-cluster move in each sweep, with the paper's moves, and with a smaller lambda.
 MIXING: Mapping[str, Mapping[str, Any]] = {
     f"T_min {size}, {moves}": {"min_size": size, "lam": lam, "regroups": regroups}
@@ -82,10 +80,14 @@ MIXING: Mapping[str, Mapping[str, Any]] = {
 }
 CHANGES = {**POTTS, **MIXING}
 MIXING_IMAGES = 24
+# Scores that the paper does not have.
+FURTHER_MEASURES = (
+    "probabilistic_rand", "adjusted_rand", "variation_of_information", "covering", "boundary_f", "seconds",
+)  # fmt: skip
 QUICK_IMAGES, QUICK_SWEEPS = 4, 60
 
 
-def score(example: Example, methods: Sequence[str], sweeps: int, seed: int) -> Record:
+def score(example: Example, seed: int, methods: Sequence[str], sweeps: int) -> Record:
     """Score every method on an image."""
     annotated = example.read()
     settings = preset("paper", axes=annotated.axes, sweeps=sweeps)
@@ -121,116 +123,68 @@ def find_best_labels(problem: Problem, changes: Mapping[str, Any], seed: int) ->
 def reproduce(study: Study) -> None:
     """Segment and score, and write ``table1.json``, ``.csv``, ``.md`` and ``.png``."""
     sweeps = QUICK_SWEEPS if study.quick else preset("paper").sweeps
-    settings = preset("paper", sweeps=sweeps).to_dict()
-    methods = available_methods((*PAPER_METHODS, *FURTHER))
-    limit = study.image_limit(QUICK_IMAGES)
+    methods = available_methods(METHODS)
     data: dict[str, Any] = {}
     for data_set, examples in study.compared_data().items():
-        parts = data[data_set] = {}
-        for part, names, count in (("table", methods, limit), ("mixing", tuple(MIXING), MIXING_IMAGES)):
-            chosen = spread(spread(examples, limit), count)
-            tasks = {example.name: (example, names, sweeps, study.seed) for example in chosen}
-            depends_on = {"sweeps": sweeps, "columns": names, "settings": settings}
-            title = f"table1-{data_set.lower()}" + ("-mixing" if part == "mixing" else "")
-            records = study.run(title, score, tasks, depends_on, chosen, prefix=f"{title}/")
-            parts[part] = summarize(list(records.values()), names)
-        parts["failed"] = [name for name in study.failed if name.startswith(f"table1-{data_set.lower()}")]
-    study.write_json("table1", settings=settings, data=data)
-    study.write_csv("table1", *_tabulate(data))
-    study.write_markdown("table1", format_markdown(data))
+        data[data_set] = {}
+        for part, names, count in (("table", methods, None), ("mixing", tuple(MIXING), MIXING_IMAGES)):
+            chosen = spread(spread(examples, study.count(None, QUICK_IMAGES)), count)
+            title = f"table1-{data_set.lower()}" + ("" if part == "table" else "-mixing")
+            records = study.run(title, score, {e.name: (e,) for e in chosen}, methods=names, sweeps=sweeps)
+            data[data_set][part] = summarize(list(records.values()))
+    text, table = _tabulate(data)
+    settings = preset("paper", sweeps=sweeps).to_dict()
+    study.write("table1", {"settings": settings, "failed": list(study.failed), "data": data}, table, text)
     _draw(data, study)
 
 
-def summarize(records: Sequence[Record], methods: Sequence[str]) -> dict[str, Any]:
+def summarize(records: Sequence[Record]) -> dict[str, Any]:
     """Compute medians and means of each method, and its p-value against the one with the highest median Rand index."""
-    if not records:
-        return {"images": 0, "best": None, "methods": {}}
-    values = {name: gather(records, name, MEASURES) for name in methods}
-    rand = {name: values[name]["rand_one_human"] for name in methods}
-    best = max(methods, key=lambda name: float(np.median(rand[name])))
-    summary = {
-        name: {
-            **mean_and_median(values[name]),
-            "p_value": None if name == best else p_value(rand[best], rand[name]),
-        }
-        for name in methods
-    }
-    return {"images": len(records), "best": best, "methods": summary}
+    values = gather(records, MEASURES)
+    methods = summarize_methods(values)
+    best = max(methods, key=lambda name: methods[name]["median"]["rand_one_human"], default="")
+    for name, method in methods.items():
+        pair = (values[one]["rand_one_human"] for one in (best, name))
+        method["p_value"] = None if name == best else p_value(*pair)
+    return {"images": len(records), "best": best, "methods": methods}
 
 
-def _tabulate(data: Mapping[str, Any]) -> tuple[Sequence[str], list[list[Any]]]:
-    head = ["data", "part", "method", "images", *(f"median_{m}" for m in MEASURES), *(f"mean_{m}" for m in MEASURES)]
-    rows: list[list[Any]] = []
-    for data_set, parts in data.items():
-        for part in ("table", "mixing"):
-            for name, method in parts[part]["methods"].items():
-                paper = TABLE.get(data_set, {}).get(name)
-                beside = (method["p_value"], paper and paper.rand, paper and paper.clusters)
-                values = (*method["median"].values(), *method["mean"].values(), *beside)
-                rows.append([data_set, part, name, parts[part]["images"], *values])
-    return [*head, "p_value", "paper_median_rand", "paper_median_clusters"], rows
-
-
-def format_markdown(data: Mapping[str, Any]) -> str:
-    """Format the tables: the paper's values in brackets, the best median Rand index in bold."""
-    head = (
-        "method", "Rand, one human", "p", "clusters", "Rand, all humans", "adjusted Rand", "VI", "covering",
-        "boundary F", "seconds",
-    )  # fmt: skip
-    text = []
-    for data_set, parts in data.items():
-        for part, suffix in (("table", ""), ("mixing", ": how much of the fall is mixing")):
-            summary = parts[part]
-            if summary["images"]:
-                rows = [
-                    _format_row(name, method, TABLE.get(data_set, {}).get(name), name == summary["best"])
-                    for name, method in summary["methods"].items()
-                ]
-                text.append(f"### {data_set}{suffix} ({summary['images']} images)\n\n{markdown_table(head, rows)}\n")
-    return "".join(text) + "All figures are medians over the images; in brackets those that the paper prints.\n"
-
-
-def _format_row(name: str, method: Mapping[str, Any], paper: PaperValue | None, is_best: bool) -> list[str]:
-    m, p = method["median"], method["p_value"]
-    rand = f"{m['rand_one_human']:.4f}"
-    return [
-        name,
-        (f"**{rand}**" if is_best else rand) + (f" ({paper.rand:.4f})" if paper else ""),
-        "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}",
-        f"{m['n_regions']:g}" + (f" ({paper.clusters})" if paper else ""),
-        f"{m['probabilistic_rand']:.4f}",
-        f"{m['adjusted_rand']:.3f}",
-        f"{m['variation_of_information']:.2f}",
-        f"{m['covering']:.3f}",
-        f"{m['boundary_f']:.3f}",
-        f"{m['seconds']:.1f}",
-    ]
+def _tabulate(data: Mapping[str, Any]) -> tuple[str, tuple[Sequence[str], list[list[Any]]]]:
+    """Make the Markdown, with the paper's values in brackets, and head and rows of the CSV file."""
+    text = "Medians over the images; in brackets those that the paper prints, in bold the best.\n"
+    csv_rows = []
+    for data_set, part, suffix in [(d, *p) for d in data for p in (("table", ""), ("mixing", ", mixing"))]:
+        images, rows = data[data_set][part]["images"], []
+        for name, method in data[data_set][part]["methods"].items():
+            m, p = method["median"], method["p_value"]
+            paper = TABLE.get(data_set, {}).get(name)
+            rand = f"{m['rand_one_human']:.4f}"
+            rand = (f"**{rand}**" if p is None else rand) + (f" ({paper.rand:.4f})" if paper else "")
+            clusters = f"{m['n_regions']:g}" + (f" ({paper.clusters})" if paper else "")
+            further = (f"{m[key]:.{MEASURES[key][1]}f}" for key in FURTHER_MEASURES)
+            rows.append([name, rand, "–" if p is None else f"{p:.3f}", clusters, *further])
+            values = (*m.values(), *method["mean"].values(), p, paper and paper.rand, paper and paper.clusters)
+            csv_rows.append([data_set, part, name, images, *values])
+        head = ("method", "Rand, one human", "p", "clusters", *(MEASURES[key][0] for key in FURTHER_MEASURES))
+        text += f"\n### {data_set}{suffix} ({images} images)\n\n" + markdown_table(head, rows)
+    head = ("data", "part", "method", "images", *(f"{s}_{m}" for s in ("median", "mean") for m in MEASURES))
+    return text, ((*head, "p_value", "paper_median_rand", "paper_median_clusters"), csv_rows)
 
 
 def _draw(data: Mapping[str, Any], study: Study) -> None:
     """Draw median Rand index and number of clusters of each method, ours filled, the paper's hollow."""
-    tables = {data_set: parts["table"] for data_set, parts in data.items() if parts["table"]["images"]}
-    if not tables:
-        return
-    figure = make_figure(5.2 * len(tables) + 1, 4.2)
-    for axes, (data_set, table) in zip(np.atleast_1d(figure.subplots(1, len(tables))), tables.items(), strict=True):
-        medians = {name: method["median"] for name, method in table["methods"].items()}
-        rand = {name: median["rand_one_human"] for name, median in medians.items()}
-        middle = (min(rand.values()) + max(rand.values())) / 2
+    figure = make_figure(5.2 * len(data) + 1, 4.2)
+    for axes, (data_set, parts) in zip(figure.subplots(1, len(data), squeeze=False)[0], data.items(), strict=True):
+        medians = {name: method["median"] for name, method in parts["table"]["methods"].items()}
         for y, (name, median) in enumerate(medians.items()):
             ink = INKS[4] if name in POTTS else INKS[1]
-            axes.plot(rand[name], y, "o", color=ink, markersize=8)
-            offset, side = (-8, "right") if rand[name] > middle else (8, "left")  # towards the middle
-            text = f"{median['n_regions']:g} clusters"
-            axes.annotate(
-                text, (rand[name], y), (offset, -10), textcoords="offset points", ha=side, fontsize=7, color=ink
-            )
+            axes.plot(median["rand_one_human"], y, "o", color=ink, markersize=8)
             if paper := TABLE.get(data_set, {}).get(name):
                 axes.plot(paper.rand, y, "o", color=ink, markersize=8, fillstyle="none")
-        axes.set_yticks(range(len(medians)), list(medians))
+        axes.set_yticks(range(len(medians)), [f"{name}, {m['n_regions']:g} clusters" for name, m in medians.items()])
         axes.invert_yaxis()
-        title = f"{data_set}, {table['images']} images; hollow: the paper"
+        title = f"{data_set}, {parts['table']['images']} images; hollow: the paper"
         tidy_axes(axes, "median Rand index, one human", "", title)
         axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
         axes.margins(x=0.15, y=0.08)
-    study.save_figure("table1", figure)
+    study.write("table1", figure=figure)
