@@ -25,10 +25,10 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.batch import images
-from napari_gsw.batch.report import COLUMNS
-from napari_gsw.batch.run import run_batch, run_batch_spec
+from napari_gsw.batch.images import BatchSpec
+from napari_gsw.batch.jobs import BatchOptions
+from napari_gsw.batch.run import COLUMNS, run_batch, run_batch_spec
 from napari_gsw.batch.selection import Selection, output_stems, result_files, select_images
-from napari_gsw.batch.spec import BatchOptions, BatchSpec
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.output_folder import JOURNALS
@@ -196,7 +196,7 @@ def test_chains_that_run_apart_find_what_they_find_together(folder, tmp_path, mo
     (image,) = select_images(folder, apart, Selection(pattern="b.png"))
     apart.mkdir()
     task = order.make_task(image, apart)
-    assert images.has_separable_chains(task)
+    assert task.has_separable_chains()
 
     def sent(thing):
         return pickle.loads(pickle.dumps(thing))
@@ -220,7 +220,7 @@ def test_chains_that_look_at_one_another_stay_together(folder, tmp_path):
         choose(),
         choose("rdd-crp", changes={"chains": 3}),
     ):
-        assert not images.has_separable_chains(BatchSpec(folder, choice).make_task(image, tmp_path))
+        assert not BatchSpec(folder, choice).make_task(image, tmp_path).has_separable_chains()
 
 
 # Which images, and what their labels are called
@@ -567,7 +567,7 @@ def test_a_worker_of_another_version_is_named(cluster, folder, tmp_path, monkeyp
         run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("napari_gsw.batch.spec.package_version", lambda: "0.0.1")  # of a worker that joins later
+    monkeypatch.setattr("napari_gsw.batch.images.package_version", lambda: "0.0.1")  # of a worker that joins later
     rows = run_batch_spec(BatchSpec(folder, choose(changes=FAST)), on(cluster, tmp_path / "out"))
     assert all("install the same everywhere" in row["reason"] for row in rows)
 

@@ -20,7 +20,7 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.batch import images, report
+from napari_gsw.batch import images, run
 from napari_gsw.batch.jobs import WORKER_DIED, Failure
 from napari_gsw.batch.run import run_batch
 from napari_gsw.batch.selection import Selection
@@ -109,14 +109,14 @@ def test_parts_of_a_batch_share_a_folder_and_a_report(folder, tmp_path):
 
 def test_no_row_is_lost_when_another_run_reports_in_between(folder, tmp_path, monkeypatch):
     """The other run begins when this one has read what there is, and is done before this one writes it."""
-    out, real, others = tmp_path / "out", report._write_files, ["b*"]
+    out, real, others = tmp_path / "out", run._write_files, ["b*"]
 
     def interrupted(*arguments):
         if others:
             run_batch(folder, out, selection=part(others.pop()), **FAST)
         real(*arguments)
 
-    monkeypatch.setattr(report, "_write_files", interrupted)
+    monkeypatch.setattr(run, "_write_files", interrupted)
     run_batch(folder, out, selection=part("a*"), **FAST)
     assert table(out) == dict.fromkeys(("a1.png", "a2.png", "b1.png", "b2.png"), "done")
 

@@ -10,11 +10,9 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.batch.images import has_separable_chains
+from napari_gsw.batch.images import BatchSpec, ReferenceImage
 from napari_gsw.batch.run import run_batch
 from napari_gsw.batch.selection import Selection, select_images
-from napari_gsw.batch.spec import BatchSpec
-from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.results import OutputOptions
@@ -174,7 +172,6 @@ def test_the_chains_of_a_taught_image_stay_together(lesson):
     image = select_images(path / "images", path / "out", Selection())[0]
     choice = choose("gsw", "general", {"chains": 2})
     teachers = (ReferenceImage(path / "first.png", path / "painted.tif"),)
-    assert has_separable_chains(BatchSpec(path / "images", choice).make_task(image, path / "out"))
-    assert not has_separable_chains(
-        BatchSpec(path / "images", choice, teachers=teachers).make_task(image, path / "out")
-    )
+    assert BatchSpec(path / "images", choice).make_task(image, path / "out").has_separable_chains()
+    taught = BatchSpec(path / "images", choice, teachers=teachers)
+    assert not taught.make_task(image, path / "out").has_separable_chains()

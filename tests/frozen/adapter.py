@@ -270,7 +270,7 @@ def file_formats() -> dict[str, list[str]]:
 
 def batch_columns() -> list[str]:
     """Columns of batch.csv."""
-    from napari_gsw.batch.report import COLUMNS
+    from napari_gsw.batch.run import COLUMNS
 
     return list(COLUMNS)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader
 
 if TYPE_CHECKING:
+    from napari_gsw.batch.images import BatchSpec, ReferenceImage
+    from napari_gsw.batch.jobs import BatchOptions
     from napari_gsw.batch.run import run_batch, run_batch_spec
     from napari_gsw.batch.selection import Selection
-    from napari_gsw.batch.spec import BatchOptions, BatchSpec
-    from napari_gsw.batch.teaching import ReferenceImage
     from napari_gsw.files.results import OutputOptions
 
 __all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Selection", "run_batch", "run_batch_spec"]
@@ -22,10 +22,10 @@ __all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Sele
 _load, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "images": ["BatchSpec", "OutputOptions", "ReferenceImage"],
+        "jobs": ["BatchOptions"],
         "run": ["run_batch", "run_batch_spec"],
         "selection": ["Selection"],
-        "spec": ["BatchOptions", "BatchSpec"],
-        "teaching": ["ReferenceImage"],
     },
 )
 _RENAMED = {
@@ -41,8 +41,4 @@ def __getattr__(name: str) -> Any:
         message = f"napari_gsw.batch.{name} is deprecated: use napari_gsw.batch.{_RENAMED[name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         name = _RENAMED[name]
-    if name == "OutputOptions":
-        from napari_gsw.files.results import OutputOptions
-
-        return OutputOptions
     return _load(name)

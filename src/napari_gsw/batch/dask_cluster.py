@@ -13,7 +13,7 @@ import os
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -22,10 +22,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.batch.images import ImageTask, conclude_image, has_separable_chains, prepare_image, run_chain
+from napari_gsw.batch.images import ImageTask, conclude_image, prepare_image, run_chain
 from napari_gsw.batch.interruption import ignore_signals
-from napari_gsw.batch.jobs import WORKER_DIED, Engine, Failure, Record, Work, catch_errors, program_error
-from napari_gsw.batch.spec import BatchOptions
+from napari_gsw.batch.jobs import (
+    WORKER_DIED,
+    Answers,
+    BatchOptions,
+    Engine,
+    Failure,
+    Record,
+    Work,
+    catch_errors,
+    program_error,
+)
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, package_version
 
@@ -42,28 +51,34 @@ INSTALL = 'pip install "napari-gsw[batch]"'
 @contextmanager
 def cluster_engine(options: BatchOptions) -> Iterator[Engine]:
     """Open an engine that runs jobs on a cluster."""
-    distributed = _import_distributed()
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(f"a scheduler needs Dask, which is missing; try: {INSTALL}") from None
     with ExitStack() as stack:
         stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))  # errors are reported here
         if options.scheduler == LOCAL:
             address = stack.enter_context(_start_local_cluster(options.jobs, options.dashboard))
         else:
             address = _find_scheduler(str(options.scheduler))
-        client = stack.enter_context(_connect(address))
+        try:
+            with warnings.catch_warnings():  # different versions are reported by `_check_versions`
+                warnings.simplefilter("ignore")
+                client = stack.enter_context(distributed.Client(address, timeout=TIMEOUT, set_as_default=False))
+        except Exception as error:
+            raise InputError(f"cannot connect to the Dask scheduler at {address!r}: {error}") from None
         _check_versions(client, options.quiet)
         if options.dashboard:
-            _print(_describe_dashboard(client))
+            try:
+                client.run_on_scheduler(version, "bokeh")
+            except Exception:
+                _print("there is no dashboard: the scheduler has no bokeh; try there: pip install bokeh")
+            else:
+                link = client.dashboard_link
+                _print(f"dashboard: {link}" if link else "there is no dashboard: the scheduler was started without one")
         if not options.quiet and not client.nthreads():
             _print(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
         yield partial(_run_on_cluster, client, distributed)
-
-
-def _import_distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise InputError(f"a scheduler needs Dask, which is missing; try: {INSTALL}") from None
-    return distributed
 
 
 def _print(text: str) -> None:
@@ -74,10 +89,11 @@ def _print(text: str) -> None:
 def _start_local_cluster(workers: int, dashboard: bool) -> Iterator[str]:
     """Start a cluster of processes of one thread each, and yield its address."""
     import dask
+    import distributed
 
     with (
         dask.config.set(CONFIGURATION),
-        _import_distributed().LocalCluster(
+        distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -132,18 +148,6 @@ def _find_scheduler(scheduler: str) -> str:
     return address
 
 
-@contextmanager
-def _connect(address: str) -> Iterator[Any]:
-    try:
-        with warnings.catch_warnings():  # different versions are reported by `_check_versions`
-            warnings.simplefilter("ignore")
-            client = _import_distributed().Client(address, timeout=TIMEOUT, set_as_default=False)
-    except Exception as error:
-        raise InputError(f"cannot connect to the Dask scheduler at {address!r}: {error}") from None
-    with client:
-        yield client
-
-
 def _check_versions(client: Any, quiet: bool) -> None:
     """Refuse workers with another version of napari-gsw, and report other versions of what its numbers depend on."""
     for name in ("napari-gsw", *DEPENDENCIES):
@@ -160,18 +164,7 @@ def _check_versions(client: Any, quiet: bool) -> None:
                 _print(f"the worker at {worker} has {name} {actual}, not {expected}: labels may differ from local ones")
 
 
-def _describe_dashboard(client: Any) -> str:
-    try:
-        client.run_on_scheduler(version, "bokeh")
-        link = client.dashboard_link
-    except Exception:
-        return "there is no dashboard: bokeh is not installed where the scheduler runs; try: pip install bokeh"
-    return f"dashboard: {link}" if link else "there is no dashboard: the scheduler was started without one"
-
-
-def _run_on_cluster(
-    client: Any, distributed: Any, work: Work, jobs: Mapping[str, ImageTask]
-) -> Generator[tuple[str, Record | Failure]]:
+def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str, ImageTask]) -> Answers:
     """Run jobs on a cluster; with fewer images than threads, each chain of an image is a task of its own."""
     threads = sum(client.nthreads().values())
     names: dict[Any, str] = {}
@@ -180,8 +173,12 @@ def _run_on_cluster(
 
     def submit(count: int) -> None:
         for name, task in islice(queue, count):
-            if len(jobs) < threads and has_separable_chains(task):
-                future = _submit_chains(client, task)
+            if len(jobs) < threads and task.has_separable_chains():
+                # In steps; a failure of one is passed on to the last.
+                prepared = _submit(client, "prepare", prepare_image, task)
+                chains = range(task.choice.settings.chains)
+                runs = [_submit(client, "sample", run_chain, task, prepared, number) for number in chains]
+                future = _submit(client, "conclude", conclude_image, task, prepared, *runs)
             else:
                 future = _submit(client, "segment", work, task)
             names[future] = name
@@ -203,14 +200,6 @@ def _run_on_cluster(
         if names:
             with suppress(Exception):  # the scheduler may be gone
                 client.cancel(list(names))
-
-
-def _submit_chains(client: Any, task: ImageTask) -> Any:
-    """Submit an image in steps; a failure of one is passed on to the last, whose future is returned."""
-    prepared = _submit(client, "prepare", prepare_image, task)
-    chains = range(task.choice.settings.chains)
-    runs = [_submit(client, "sample", run_chain, task, prepared, number) for number in chains]
-    return _submit(client, "conclude", conclude_image, task, prepared, *runs)
 
 
 def _submit(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:

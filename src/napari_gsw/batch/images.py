@@ -1,4 +1,4 @@
-"""One image of a batch: read, segment and write it, and summarize it in a record.
+"""One image of a batch: read, segment and write it, alone or together with painted images.
 
 :func:`segment_image` does all of it. A cluster runs it in steps, so that the chains of an image can run in different
 places: :func:`prepare_image`, :func:`run_chain` for each chain, :func:`conclude_image`.
@@ -9,19 +9,25 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import Record
-from napari_gsw.batch.teaching import ReferenceImage, segment_with_references
+from napari_gsw.batch.selection import LABEL_FORMATS, BatchImage, Selection
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.image.normalized_image import check_image, select_channels
+from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import load_codebook, prepare
-from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
+from napari_gsw.core.pipeline.provenance import describe_image, hash_array, make_provenance
 from napari_gsw.core.pipeline.sampling_run import (
     ChainRun,
     chains_are_independent,
@@ -29,102 +35,234 @@ from napari_gsw.core.pipeline.sampling_run import (
     list_codebook_arrays,
     sample_chain,
 )
+from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
 from napari_gsw.core.versions import package_version
-from napari_gsw.files.maps import open_map_file
+from napari_gsw.files.images import read_image, read_labels
+from napari_gsw.files.maps import find_map_file, open_map_file
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, provenance_digest, sibling_name
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
 from napari_gsw.files.zarr_io import is_zarr
 from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
+# Stands for the name of an image, without its ending, in the name of a map's file.
+STEM = "{stem}"
+# Settings that may be the path of a file, and their values that are not.
+FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("shipped",)}
+
+
+class ReferenceImage(NamedTuple):
+    """Files of an image and of a label image with its scribbles, 0 elsewhere."""
+
+    image: Path
+    painted: Path
+
+    def read(self, axes: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Read the image, with its axes in the order of `axes` where both are known, and the scribbles."""
+        image, file_axes = read_image(self.image)
+        painted = read_labels(self.painted)
+        shape = select_channels(image, check_image(image, file_axes))[0].shape[:-1]
+        if painted.shape != shape:
+            raise InputError(
+                f"{self.painted.name!r} must have the shape of {self.image.name!r}: {shape}, not {painted.shape}"
+            )
+        if not painted.any():
+            raise InputError(f"nothing is painted in {self.painted.name!r}: every pixel is 0")
+        if "auto" not in (axes, file_axes) and sorted(axes) == sorted(file_axes):
+            image = image.transpose([file_axes.index(letter) for letter in axes.upper()])
+        return image, painted
+
 
 @dataclass(frozen=True)
-class ImageTask:
+class BatchSpec:
+    """Images, method and outputs of a batch."""
+
+    image_folder: Path
+    choice: Choice  # method and settings
+    seed: int = 0  # of every image
+    selection: Selection = field(default_factory=Selection)
+    format: str = "tif"  # of the labels: tif, png or zarr
+    extras: OutputOptions = field(default_factory=OutputOptions)
+    teachers: tuple[ReferenceImage, ...] = ()  # painted images, with which every image is segmented together
+    maps: Mapping[str, str] = field(default_factory=dict)  # files by name, with {stem} for the name of an image
+
+    def __post_init__(self) -> None:
+        method = self.choice.method
+        if self.format not in LABEL_FORMATS:
+            raise InputError(f"format must be one of {', '.join(LABEL_FORMATS)}, not {self.format!r}")
+        if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
+            raise InputError(f"seed must be a whole number >= 0, not {self.seed!r}")
+        if METHODS[method].needs_seeds:
+            raise InputError(f"{method} needs seeds, and a batch has none; segment the images one by one")
+        if METHODS[method].samples:  # refuse once what is wrong with every image
+            priors.make_prior(self.choice.settings)
+            load_codebook(self.choice.settings)
+        if self.teachers and method != "gsw":
+            raise InputError(f"{method} cannot be taught; painted images are for the method gsw")
+        for name, pattern in self.maps.items():
+            if name not in METHODS[method].arrays:
+                raise InputError(f"{method} takes no {name}")
+            if STEM not in pattern:
+                raise InputError(f"{name} must name a file for each image, such as maps/{STEM}.tif, not {pattern!r}")
+        if self.maps and self.teachers:
+            raise InputError("maps are for one image at a time, not for images that are segmented with a painted one")
+        for teacher in self.teachers:
+            teacher.read(self.choice.settings.axes)
+
+    def make_task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
+        """Make the task of one image, with absolute paths, for a process that may run elsewhere."""
+        files = {name: os.path.abspath(file) for name, file in self._setting_files().items()}
+        choice = replace(self.choice, settings=self.choice.settings.replace(**files)) if files else self.choice
+        return ImageTask(
+            image.path, Path(os.path.abspath(output)), PurePosixPath(image.stem), self.format, choice, int(self.seed),
+            self.extras, package_version(), self.teachers, overwrite, self._map_files(image),
+        )  # fmt: skip
+
+    def list_files(self, image: BatchImage) -> tuple[Path, ...]:
+        """List the files that are read for an image; it is segmented again when one of them has changed."""
+        painted = (file for teacher in self.teachers for file in teacher)
+        maps = map(find_map_file, self._map_files(image).values())
+        return image.path, *map(Path, self._setting_files().values()), *painted, *maps
+
+    def depends_on(self) -> dict[str, Any]:
+        """Return everything else that the results depend on, ready for JSON."""
+        return {
+            "folder": os.path.realpath(self.image_folder),  # images are named by their paths within it
+            "settings": {"axes": self.choice.settings.axes, **self.choice.to_dict()},
+            "seed": int(self.seed),
+            "format": self.format,
+            "extras": vars(self.extras),
+            **({"maps": dict(self.maps)} if self.maps else {}),
+            **({"teachers": [list(map(str, teacher)) for teacher in self.teachers]} if self.teachers else {}),
+        }
+
+    def _map_files(self, image: BatchImage) -> dict[str, Path]:
+        return {n: Path(os.path.abspath(p.replace(STEM, image.path.stem))) for n, p in self.maps.items()}
+
+    def _setting_files(self) -> dict[str, str]:
+        values = {name: getattr(self.choice.settings, name) for name in FILE_SETTINGS}
+        return {name: value for name, value in values.items() if value not in FILE_SETTINGS[name]}
+
+
+class ImageTask(NamedTuple):
     """Everything that a process needs to segment one image."""
 
     image: Path
     output: Path  # folder of all results, which exists
-    stem: str  # path of the labels within it, with slashes and without an ending
+    stem: PurePosixPath  # path of the labels within it, without an ending
     format: str
     choice: Choice
     seed: int
     extras: OutputOptions
     version: str  # of the package; another one could give other labels
-    teachers: tuple[ReferenceImage, ...] = ()
-    overwrite: bool = False
-    maps: tuple[tuple[str, Path], ...] = ()
+    teachers: tuple[ReferenceImage, ...]
+    overwrite: bool
+    maps: Mapping[str, Path]
+
+    def check(self) -> None:
+        """Refuse a task whose results could not be written, as far as that shows without opening the image."""
+        samples = METHODS[self.choice.method].samples
+        names = list_output_files(f"{self.stem.name}.{self.format}", self.extras, samples)
+        check_outputs(self.output / self.stem.parent, names, self.overwrite)
 
     def open(self) -> tuple[Any, Choice]:
         """Open the image, and complete the settings with its axes and spacing."""
+        host = socket.gethostname()
+        if package_version() != self.version:
+            raise InputError(
+                f"the worker on {host} has napari-gsw {package_version()}, not {self.version}; "
+                'install the same everywhere: pip install "napari-gsw[batch]"'
+            )
+        if not os.path.isdir(self.output):
+            raise InputError(
+                f"the worker on {host} does not see the output folder {str(self.output)!r}; "
+                "all workers need the same file system"
+            )
         image, axes = open_image_for(self.image, self.choice)
         return image, self.choice.with_axes(axes).with_spacing(self.image)
 
-
-class PreparedImage(NamedTuple):
-    """A prepared image, the settings with its axes, and the time that it took."""
-
-    problem: Problem
-    choice: Choice
-    seconds: float
+    def has_separable_chains(self) -> bool:
+        """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
+        is_plain = not self.teachers and not self.maps and not is_zarr(self.image)
+        return self.choice.method == "gsw" and chains_are_independent(self.choice.settings) and is_plain
 
 
-class TimedRun(NamedTuple):
-    """A chain that has run, and the time that it took."""
-
-    run: ChainRun
-    seconds: float
+# A prepared image, the settings with its axes, and the seconds that it took.
+PreparedImage = tuple[Problem, Choice, float]
 
 
 def segment_image(task: ImageTask) -> Record:
     """Read, segment and write one image."""
-    _check_worker(task)
-    _warm_up_once(METHODS[task.choice.method].samples)
+    if METHODS[task.choice.method].samples:
+        _warm_up_once()
     began = time.perf_counter()
     image, choice = task.open()
-    report = interruption.raise_if_interrupted
     if task.teachers:
-        outcome = segment_with_references(task.image, image, choice.settings, task.seed, task.teachers, report)
+        outcome = _segment_with_references(task, image, choice)
     else:
-        maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps}
-        outcome = segment(image, choice, task.seed, report=report, **maps)
+        maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps.items()}
+        outcome = segment(image, choice, task.seed, report=interruption.raise_if_interrupted, **maps)
     return _write_image(task, image, choice, outcome, began)
+
+
+def _segment_with_references(task: ImageTask, image: Any, choice: Choice) -> MethodResult:
+    """Segment an image together with painted ones; if it is one of them, with its own scribbles."""
+    if is_lazy(image):
+        raise InputError("it is read in blocks, and shared labels are for images in memory; raise block_pixels")
+    loaded = [(reference, *reference.read(choice.settings.axes)) for reference in task.teachers]
+    own = next((painted for reference, _, painted in loaded if os.path.samefile(reference.image, task.image)), None)
+    others = [
+        (other, painted) for reference, other, painted in loaded if not os.path.samefile(reference[0], task.image)
+    ]
+    shared = segment_by_gsw(
+        [np.asarray(image), *(other for other, _ in others)],
+        choice.settings,
+        seed=task.seed,
+        seeds=[own, *(painted for _, painted in others)],
+        report=interruption.raise_if_interrupted,
+    )
+    provenance = {k: v for k, v in shared.provenance.items() if k not in ("images", "given")}
+    provenance |= {"image": shared.provenance["images"][0], "given": {}}
+    provenance["teachers"] = [
+        {
+            "image": reference.image.name,
+            "image_sha256": hash_array(other),
+            "painted": reference.painted.name,
+            "painted_sha256": hash_array(painted),
+        }
+        for reference, other, painted in loaded
+    ]
+    first = replace(shared[0], provenance=provenance)
+    return MethodResult(first.labels, provenance, first)
 
 
 def prepare_image(task: ImageTask) -> PreparedImage:
     """Read an image and prepare the problem that its chains sample."""
-    _check_worker(task)
-    _warm_up_once(True)
+    _warm_up_once()
     began = time.perf_counter()
     image, choice = task.open()
     problem = prepare(image, choice.settings, codebook=load_codebook(choice.settings))
-    return PreparedImage(problem, choice, time.perf_counter() - began)
+    return problem, choice, time.perf_counter() - began
 
 
-def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> TimedRun:
-    """Run one of the chains."""
-    _warm_up_once(True)
+def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> tuple[ChainRun, float]:
+    """Run one of the chains; returns it and the seconds that it took."""
+    _warm_up_once()
     began = time.perf_counter()
-    run = sample_chain(prepared.problem, prepared.choice.settings, task.seed, number)
-    return TimedRun(run, time.perf_counter() - began)
+    problem, choice, _ = prepared
+    return sample_chain(problem, choice.settings, task.seed, number), time.perf_counter() - began
 
 
-def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: TimedRun) -> Record:
+def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: tuple[ChainRun, float]) -> Record:
     """Combine the chains and write the result; the time is that of the slowest chain."""
-    _check_worker(task)
-    began = time.perf_counter() - prepared.seconds - max(run.seconds for run in runs)
-    settings = prepared.choice.settings
+    problem, choice, seconds = prepared
+    began = time.perf_counter() - seconds - max(seconds for _, seconds in runs)
     image, _ = task.open()
-    summary = combine_chains(prepared.problem, settings, [run.run for run in runs])
-    codebook = list_codebook_arrays(load_codebook(settings))
+    summary = combine_chains(problem, choice.settings, [run for run, _ in runs])
+    codebook = list_codebook_arrays(load_codebook(choice.settings))
     result = make_result(summary, make_provenance(describe_image(image), summary, task.seed, codebook))
-    return _write_image(task, image, prepared.choice, MethodResult(result.labels, result.provenance, result), began)
-
-
-def has_separable_chains(task: ImageTask) -> bool:
-    """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
-    is_plain = not task.teachers and not task.maps and not is_zarr(task.image)
-    return task.choice.method == "gsw" and chains_are_independent(task.choice.settings) and is_plain
+    return _write_image(task, image, choice, MethodResult(result.labels, result.provenance, result), began)
 
 
 def has_all_files(output: Path, record: Record) -> bool:
@@ -137,33 +275,10 @@ def has_all_files(output: Path, record: Record) -> bool:
         return False
 
 
-def check_task(task: ImageTask) -> None:
-    """Refuse a task whose results could not be written, as far as that shows without opening the image."""
-    stem = PurePosixPath(task.stem)
-    names = list_output_files(f"{stem.name}.{task.format}", task.extras, METHODS[task.choice.method].samples)
-    check_outputs(task.output / stem.parent, names, task.overwrite)
-
-
-def _check_worker(task: ImageTask) -> None:
-    """Refuse a worker of another version, or of a machine that does not have the files."""
-    host = socket.gethostname()
-    if package_version() != task.version:
-        raise InputError(
-            f"the worker on {host} has napari-gsw {package_version()}, not {task.version}; "
-            'install the same everywhere: pip install "napari-gsw[batch]"'
-        )
-    if not os.path.isdir(task.output):
-        raise InputError(
-            f"the worker on {host} does not see the output folder {str(task.output)!r}; "
-            "all workers need the same file system"
-        )
-
-
 def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodResult, began: float) -> Record:
     """Write all files of an image, or none, and return its record."""
-    stem = PurePosixPath(task.stem)
+    stem, in_blocks, result = task.stem, is_lazy(image), outcome.result
     folder = task.output / stem.parent
-    in_blocks = is_lazy(image)
     name = f"{stem.name}.{'zarr' if in_blocks else task.format}"
     manifest = sibling_name(name, PROVENANCE)
     geometry = choice.place(task.image)
@@ -172,7 +287,6 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
         if in_blocks and task.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir())
-    result = outcome.result
     return {
         "regions": int(outcome.provenance["regions"]) if result is None else result.n_regions,
         "clusters": None if result is None else result.n_clusters,
@@ -187,7 +301,6 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
 
 
 @cache
-def _warm_up_once(samples: bool) -> None:
+def _warm_up_once() -> None:
     """Compile or load the kernels once in a process, so that no image's time includes it."""
-    if samples:
-        warm_up()
+    warm_up()

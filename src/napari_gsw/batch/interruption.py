@@ -57,7 +57,7 @@ def raise_on_sigterm() -> AbstractContextManager[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise make_interrupt(number)
 
-    return handle_signals(interrupt, (signal.SIGTERM,))
+    return handle_signals(interrupt, [signal.SIGTERM])
 
 
 @contextmanager

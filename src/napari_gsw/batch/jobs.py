@@ -56,6 +56,23 @@ class JobOptions:
     overwrite: bool = False  # replace foreign files
 
 
+@dataclass(frozen=True)
+class BatchOptions(JobOptions):
+    """Options of the run of a batch, on which the labels do not depend."""
+
+    resume: bool = False  # keep what an earlier run has made of the same images with the same settings
+    # Address of a Dask scheduler, or its file, or `local` for a cluster of `jobs` processes on this machine. On an
+    # existing cluster its workers count, and not `jobs`. None uses plain processes.
+    scheduler: str | None = None
+    dashboard: bool = False  # print the address of the cluster's dashboard
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1 or self.retries < 0:
+            raise InputError(f"jobs must be >= 1 and retries >= 0, not {self.jobs!r} and {self.retries!r}")
+        if self.resume and self.fresh:
+            raise InputError("--resume keeps what an earlier run has made and --overwrite does not; choose one of them")
+
+
 class Failure(NamedTuple):
     """Why a job has no record, in one line, and whether another attempt may succeed."""
 
@@ -64,7 +81,8 @@ class Failure(NamedTuple):
 
 
 # Runs the work on jobs by name; yields their names with what came of them, in any order.
-Engine = Callable[[Work, Mapping[str, Any]], Generator[tuple[str, Record | Failure]]]
+Answers = Generator[tuple[str, Record | Failure]]
+Engine = Callable[[Work, Mapping[str, Any]], Answers]
 
 
 class JobOutcome(NamedTuple):
@@ -108,46 +126,34 @@ def iter_jobs(
     files: Mapping[str, Sequence[Path]] | None = None,
     *,
     engine: Engine | None = None,
-    is_valid: Callable[[Record], bool] | None = None,
-    before: Callable[[Collection[str]], None] | None = None,
+    is_valid: Callable[[Record], bool] = lambda record: True,
+    before: Callable[[Collection[str]], object] = lambda names: None,
 ) -> Generator[JobOutcome]:
     """Yield the outcome of each job: first of those in the journals, then of the others when they are done.
 
-    Parameters
-    ----------
-    title : str
-        Name of the journals and the progress bar; one word.
-    work, jobs : callable, mapping of str to object
-        Function of a module, which is called in another process, and its argument for each job by name.
-    depends_on : mapping
-        What the records depend on besides, ready for JSON.
-    files : mapping of str to sequence of Path, optional
-        Files that each job reads. A job is run again when one of them has changed.
-    engine : callable, optional
-        What runs the jobs; by default the processes of `options`.
-    is_valid : callable, optional
-        Whether a record of the journals still holds; if not, its job is run again.
-    before : callable, optional
-        Called with the names of the jobs to run, before the first of them; may raise.
+    `title` names the journals and the progress bar. `work` is a function of a module, which is called in another
+    process, and `jobs` has its argument for each job by name. The records depend on `depends_on`, which is ready for
+    JSON, and on `files`, those that each job reads: a job is run again when one of them has changed, or if its record
+    is not valid any more. `before` is called with the names of the jobs to run, before the first of them; it may raise.
+    By default the processes of `options` are the engine.
     """
+    from tqdm import tqdm
+
     journal = Journal.of(title, depends_on, options)
     stamps = {name: stamp_files(*files[name]) for name in jobs} if files else dict.fromkeys(jobs)
     kept: dict[str, JobOutcome] = {}
     for name, (outcome, stamp) in ({} if options.fresh else journal.read()).items():
         if name in jobs and outcome is not None and stamp == stamps[name]:
             record = outcome.record_or_failure
-            if not isinstance(record, Failure) and (is_valid is None or is_valid(record)):
+            if not isinstance(record, Failure) and is_valid(record):
                 kept[name] = outcome
     left = {name: value for name, value in jobs.items() if name not in kept}
     if left:
-        if before is not None:
-            before(left)
+        before(left)
         journal.begin(jobs, forget=options.fresh)
     run_engine = engine or partial(_run_on_this_machine, workers=options.jobs)
     attempts = dict.fromkeys(left, 0)
     done, failed = len(kept), 0
-    from tqdm import tqdm
-
     with tqdm(total=len(jobs), initial=done, desc=title, disable=options.quiet, dynamic_ncols=True) as bar:
         yield from kept.values()
         while left:
@@ -155,14 +161,14 @@ def iter_jobs(
             with closing(run_engine(work, left)) as answers:
                 for name, answer in answers:
                     attempts[name] += 1
-                    if isinstance(answer, Failure):
-                        if answer.again and attempts[name] <= options.retries:
-                            again[name] = left[name]
-                            continue
+                    if not isinstance(answer, Failure):
+                        done += 1
+                    elif answer.again and attempts[name] <= options.retries:
+                        again[name] = left[name]
+                        continue
+                    else:
                         failed += 1
                         bar.write(make_printable(f"napari-gsw: {name} skipped: {answer.reason}"), file=sys.stderr)
-                    else:
-                        done += 1
                     outcome = journal.add(JobOutcome(name, answer, attempts[name]), stamps[name])
                     bar.set_postfix_str(f"{done} done, {failed} failed", refresh=False)
                     bar.update()
@@ -204,24 +210,18 @@ def _format_error(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-# ---- Processes
+def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> Answers:
+    """Run jobs in this process, or in a pool.
 
-
-def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> Generator[tuple[str, Record | Failure]]:
-    if workers > 1:
-        yield from _run_in_processes(work, jobs, workers)
-        return
-    with interruption.defer_signals():
-        for name, value in jobs.items():
-            yield name, catch_errors(work, value)
-            interruption.raise_if_interrupted()
-
-
-def _run_in_processes(work: Work, jobs: Mapping[str, Any], workers: int) -> Generator[tuple[str, Record | Failure]]:
-    """Run jobs in a pool; if a worker dies, run the jobs in flight again one at a time in new pools.
-
-    A worker that dies breaks its pool, and any of the jobs in flight may be the cause.
+    A worker that dies breaks its pool, and any of the jobs in flight may be the cause: those are run again one at a
+    time, each in a pool of its own.
     """
+    if workers == 1:
+        with interruption.defer_signals():
+            for name, value in jobs.items():
+                yield name, catch_errors(work, value)
+                interruption.raise_if_interrupted()
+        return
     started = SPAWN.Event()
     names = deque(jobs)
     with _limit_threads():
@@ -269,16 +269,15 @@ def _run_pool(
 
 
 def _initialize_worker(started: Any) -> None:
+    def exit_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
     started.set()
     interruption.ignore_signals()
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-
-
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @contextmanager
@@ -292,9 +291,6 @@ def _limit_threads() -> Iterator[None]:
     finally:
         for name in changed:
             os.environ.pop(name, None)
-
-
-# ---- Journals
 
 
 class Journal:
@@ -313,12 +309,12 @@ class Journal:
     def begin(self, names: Collection[str], forget: bool = False) -> None:
         """List the jobs of this run; `forget` what earlier runs have made of them."""
         ensure_folder(self.folder)
-        self._write({"time": time.time(), "jobs": list(names), "forget": forget})
+        self._write({"jobs": list(names), "forget": forget})
 
     def add(self, outcome: JobOutcome, stamp: Any) -> JobOutcome:
         """Add an outcome with the stamp of its files; returns it as it will be read."""
         answer = outcome.record_or_failure
-        entry = {"time": time.time(), "name": outcome.name, "stamp": stamp, "attempts": outcome.attempts}
+        entry = {"name": outcome.name, "stamp": stamp, "attempts": outcome.attempts}
         if isinstance(answer, Failure):
             self._write(entry | {"failure": answer.reason})
             return outcome
@@ -326,24 +322,23 @@ class Journal:
 
     def files(self) -> dict[str, int]:
         """Return the sizes of the journals by name, which tell whether another run has written."""
-        paths = sorted(self.folder.glob(f"{self.stem}.*"))
-        return {path.name: path.stat().st_size for path in paths if path.suffix == ".jsonl"}
+        return {path.name: path.stat().st_size for path in sorted(self.folder.glob(f"{self.stem}.*.jsonl"))}
 
     def read(self) -> dict[str, tuple[JobOutcome | None, Any]]:
         """Read the outcome of each job of any run (None if it has none yet) and the stamp of its files, by name.
 
         Lines that a killed run has torn are skipped.
         """
-        lines: list[tuple[float, int, dict[str, Any]]] = []
+        lines: list[tuple[float, dict[str, Any]]] = []
         for file in self.files():
             for line in (self.folder / file).read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
                     content = json.loads(line)
-                    lines.append((float(content["time"]), len(lines), content))
+                    lines.append((float(content["time"]), content))
                 except (ValueError, KeyError, TypeError, RecursionError):
                     continue
         entries: dict[str, tuple[JobOutcome | None, Any]] = {}
-        for _, _, content in sorted(lines, key=lambda line: line[:2]):
+        for _, content in sorted(lines, key=lambda line: line[0]):
             try:
                 if "jobs" in content:
                     names = map(str, content["jobs"])
@@ -357,7 +352,7 @@ class Journal:
         return entries
 
     def _write(self, content: Mapping[str, Any]) -> str:
-        line = json.dumps(content)
+        line = json.dumps({"time": time.time(), **content})
         # In one piece, so that nothing waits in a buffer when the disk is full or the program is killed.
         with report_write_errors(f"the journal {str(self.path)!r}"), self.path.open("ab", buffering=0) as file:
             text = (line + "\n").encode()
@@ -368,12 +363,9 @@ class Journal:
 
 def stamp_files(*files: Path) -> list[Any]:
     """Return path, size and time of change of files and folders, which tell whether they have changed."""
-    return [[str(file.resolve()), *_size_and_time(file)] for file in files]
-
-
-def _size_and_time(file: Path) -> tuple[int | None, int | None]:
-    if not file.exists():
-        return None, None
-    paths = [Path(folder, name) for folder, _, names in os.walk(file) for name in names] if file.is_dir() else [file]
-    stats = [path.stat() for path in paths if path.exists()]
-    return sum(s.st_size for s in stats), max((s.st_mtime_ns for s in stats), default=0)
+    stamps = []
+    for file in files:
+        stats = [path.stat() for path in (file, *file.rglob("*")) if path.is_file()]
+        size, changed = sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)
+        stamps.append([str(file.resolve()), *((size, changed) if file.exists() else (None, None))])
+    return stamps

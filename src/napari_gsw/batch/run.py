@@ -1,32 +1,38 @@
-"""Run a batch: images become jobs, jobs become records, and records become a report."""
+"""Run a batch: images become jobs, jobs become records, and records become reports.
+
+The reports are ``batch.csv``, a row for each image, and ``batch.json``, what made them and the totals. Runs that share
+an output folder report what all of them have done, as their journals tell. Each looks again after it has written, so
+that the last report is complete.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from napari_gsw.batch.images import check_task, has_all_files, segment_image
-from napari_gsw.batch.jobs import Engine, JobOutcome, Journal, Record, iter_jobs
-from napari_gsw.batch.report import SUMMARY, TABLE, make_report, write_report
+from napari_gsw.batch.images import BatchSpec, ReferenceImage, has_all_files, segment_image
+from napari_gsw.batch.jobs import BatchOptions, Engine, Failure, JobOutcome, Journal, Record, iter_jobs
 from napari_gsw.batch.selection import BatchImage, Selection, select_images
-from napari_gsw.batch.spec import BatchOptions, BatchSpec
-from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
+from napari_gsw.core.versions import collect_versions
 from napari_gsw.files.output_folder import JOURNALS, check_writable, ensure_folder, scratch_folder
-from napari_gsw.files.results import OutputOptions
+from napari_gsw.files.results import OutputOptions, make_printable, write_csv, write_json
 from napari_gsw.methods import METHODS, choose
 
 TITLE = "batch"
-
-
-class BatchNotStarted(InputError):
-    """Refused before any image was begun, so that there is nothing to report."""
+TABLE, SUMMARY = "batch.csv", "batch.json"
+DONE, FAILED, LEFT = "done", "failed", "left"
+FIGURES = ("regions", "clusters", "sites", "best_log_posterior", "seconds")
+COLUMNS = ("name", "status", *FIGURES, "attempts", "labels", "remarks", "reason")
+# How often a report is written again while other runs go on.
+MAX_ROUNDS = 5
 
 
 def run_batch(
@@ -94,12 +100,13 @@ def run_batch(
     choice = choose(method, preset, (shared_preset(preset) if teachers and method == "gsw" else {}) | changes)
     outputs = (selection or Selection(), format, extras or OutputOptions())
     spec = BatchSpec(Path(folder), choice, seed, *outputs, tuple(teachers), maps or {})
-    options = BatchOptions(Path(output), jobs, overwrite, True, retries, overwrite, resume=resume, scheduler=scheduler)
-    return run_batch_spec(spec, options)
+    return run_batch_spec(
+        spec, BatchOptions(Path(output), jobs, overwrite, True, retries, overwrite, resume, scheduler)
+    )
 
 
 def run_batch_spec(spec: BatchSpec, options: BatchOptions) -> list[Record]:
-    """Run a batch, write its report, and return the rows; see :func:`run_batch`.
+    """Run a batch, write its reports, and return the rows; see :func:`run_batch`.
 
     If the run is interrupted (:class:`KeyboardInterrupt`), it reports what was done.
     """
@@ -109,52 +116,38 @@ def run_batch_spec(spec: BatchSpec, options: BatchOptions) -> list[Record]:
     _check_earlier_results(spec, images, options, journal)
     check_writable(output, (TABLE, SUMMARY), options.overwrite)
     began = time.perf_counter()
-    outcomes: dict[str, JobOutcome | None] = {image.name: None for image in images}
-    folders = {output / PurePosixPath(image.stem).parent for image in images}
+    tasks = {image.name: spec.make_task(image, output, options.overwrite) for image in images}
+    outcomes: dict[str, JobOutcome | None] = dict.fromkeys(tasks)
+    folders = {output / task.stem.parent for task in tasks.values()}
     with _open_engine(spec, options) as engine:
         for folder in folders:
             ensure_folder(folder)
+        running = iter_jobs(
+            TITLE,
+            segment_image,
+            tasks,
+            spec.depends_on(),
+            options,
+            {image.name: spec.list_files(image) for image in images},
+            engine=engine,
+            is_valid=lambda record: has_all_files(output, record),
+            before=lambda names: [tasks[name].check() for name in names],
+        )
         try:
-            with closing(_iter_images(spec, images, options, engine)) as running:
+            with closing(running):
                 for outcome in running:
                     outcomes[outcome.name] = outcome
-        except BatchNotStarted:
-            raise
-        except BaseException:
-            with suppress(InputError):  # of a full disk, say, which is the error that is raised below
-                write_report(spec, output, outcomes, journal, time.perf_counter() - began)
+        except BaseException as error:
+            if any(outcomes.values()) or not isinstance(error, InputError):  # refused before any image was begun
+                with suppress(InputError):  # of a full disk, say, which is the error that is raised below
+                    _write_report(spec, output, outcomes, journal, time.perf_counter() - began)
             raise
         finally:
             for folder in folders:
                 with suppress(OSError), scratch_folder(folder):  # removes those of workers that were killed
                     pass
-    write_report(spec, output, outcomes, journal, time.perf_counter() - began)
-    return make_report(list(outcomes), {name: outcome for name, outcome in outcomes.items() if outcome is not None})
-
-
-def _iter_images(
-    spec: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, engine: Engine | None
-) -> Generator[JobOutcome]:
-    tasks = {image.name: spec.make_task(image, options.folder, options.overwrite) for image in images}
-
-    def check_tasks(names: Collection[str]) -> None:
-        try:
-            for name in names:
-                check_task(tasks[name])
-        except InputError as error:
-            raise BatchNotStarted(str(error)) from None
-
-    return iter_jobs(
-        TITLE,
-        segment_image,
-        tasks,
-        spec.depends_on(),
-        options,
-        {image.name: spec.list_files(image) for image in images},
-        engine=engine,
-        is_valid=lambda record: has_all_files(options.folder, record),
-        before=check_tasks,
-    )
+    _write_report(spec, output, outcomes, journal, time.perf_counter() - began)
+    return make_report(outcomes)
 
 
 @contextmanager
@@ -193,3 +186,60 @@ def _check_earlier_results(
             f"{str(output)!r} holds results already ({found[0]}): --resume keeps them, --overwrite begins anew, "
             "or choose another folder"
         )
+
+
+def make_report(outcomes: Mapping[str, JobOutcome | None]) -> list[Record]:
+    """Make the rows of ``batch.csv``, with None for what is unknown; images without an outcome are `left`."""
+    rows = []
+    for name, outcome in outcomes.items():
+        row: Record = dict.fromkeys(COLUMNS) | {"name": name, "status": LEFT, "remarks": "", "reason": ""}
+        if outcome is not None:
+            answer = outcome.record_or_failure
+            if isinstance(answer, Failure):
+                row |= {"status": FAILED, "reason": answer.reason}
+            else:
+                row |= {column: value for column, value in answer.items() if column in COLUMNS} | {"status": DONE}
+        row["attempts"] = 0 if outcome is None else outcome.attempts
+        rows.append(row)
+    return rows
+
+
+def _write_report(
+    spec: BatchSpec, output: Path, outcomes: Mapping[str, JobOutcome | None], journal: Journal, seconds: float
+) -> None:
+    """Write both reports: `outcomes` are those of this run, `journal` tells of all runs."""
+    for _ in range(MAX_ROUNDS):
+        before = journal.files()
+        everything = {}
+        for name, (outcome, _) in journal.read().items():
+            record = None if outcome is None else outcome.record_or_failure
+            is_gone = isinstance(record, dict) and not has_all_files(output, record)
+            if not is_gone and os.path.exists(spec.image_folder / name):
+                everything[name] = outcome
+        everything |= outcomes
+        _write_files(spec, output, make_report({name: everything[name] for name in sorted(everything)}), seconds)
+        if journal.files() == before:
+            return
+
+
+def _write_files(spec: BatchSpec, output: Path, rows: Sequence[Record], seconds: float) -> None:
+    write_csv(output / TABLE, COLUMNS, [["" if row[c] is None else row[c] for c in COLUMNS] for row in rows])
+    count = Counter(row["status"] for row in rows)
+    content = {
+        "software": "napari-gsw",
+        "versions": collect_versions(),
+        "folder": make_printable(str(spec.image_folder)),
+        "settings": spec.choice.to_dict(),
+        "seed": int(spec.seed),
+        "selection": vars(spec.selection),
+        "format": spec.format,
+        "extras": vars(spec.extras),
+        "teachers": [{"image": t.image.name, "painted": t.painted.name} for t in spec.teachers],
+        "images": len(rows),
+        **{status: count[status] for status in (DONE, FAILED, LEFT)},
+        "failures": {make_printable(r["name"]): make_printable(r["reason"]) for r in rows if r["status"] == FAILED},
+        "regions": sum(row["regions"] or 0 for row in rows),
+        "image_seconds": round(sum(row["seconds"] or 0.0 for row in rows), 3),
+        "run_seconds": round(seconds, 3),
+    }
+    write_json(output / SUMMARY, content)

@@ -26,21 +26,11 @@ LABEL_FORMATS = ("tif", "png", "zarr")
 
 @dataclass(frozen=True)
 class Selection:
-    """Which images of a folder are taken.
+    """Which images of a folder are taken."""
 
-    Parameters
-    ----------
-    recursive : bool
-        Include sub-folders.
-    pattern : str
-        Pattern of the names, such as ``cell_*``; with a slash, of the paths within the folder.
-    limit : int, optional
-        Take only so many images, the first by name.
-    """
-
-    recursive: bool = False
-    pattern: str = "*"
-    limit: int | None = None
+    recursive: bool = False  # also those of sub-folders
+    pattern: str = "*"  # of the names, such as ``cell_*``; with a slash, of the paths within the folder
+    limit: int | None = None  # only so many, the first by name
 
 
 class BatchImage(NamedTuple):
@@ -86,8 +76,6 @@ def output_stems(names: Sequence[str]) -> list[str]:
     No file of a result has the name of a file of another, also where case does not count. Nothing is called `labels`,
     whose siblings would have no prefix.
 
-    Examples
-    --------
     >>> output_stems(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
     ['a', 'b_jpg', 'b_png', 'sub/a', 'a_sites_png']
     """

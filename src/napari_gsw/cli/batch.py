@@ -102,16 +102,17 @@ def add_parser(commands: Any) -> None:
 
 def run_batch_command(arguments: argparse.Namespace) -> int:
     """Segment every image of a folder."""
-    from napari_gsw.batch.run import run_batch_spec
-    from napari_gsw.batch.selection import Selection
-    from napari_gsw.batch.spec import BatchOptions, BatchSpec
-    from napari_gsw.batch.teaching import make_references
+    from napari_gsw.batch import BatchOptions, BatchSpec, ReferenceImage, Selection, run_batch_spec
     from napari_gsw.files.results import make_printable
 
     if arguments.seed == RANDOM and arguments.resume:
         raise InputError("--resume goes on with the seed of the run before, which is in batch.json: --seed N")
     resolve_choices(arguments)
-    teachers = make_references(arguments.image, arguments.teach)
+    images, painted = arguments.image, arguments.teach
+    if len(images) != len(painted):
+        raise InputError(f"each --teach needs its --image: there are {len(painted)} --teach, but {len(images)} --image")
+    pairs = zip(images, painted, strict=True)
+    teachers = tuple(ReferenceImage(Path(image).absolute(), Path(paint).absolute()) for image, paint in pairs)
     shared = shared_preset(arguments.preset) if teachers and arguments.method == "gsw" else {}
     spec = BatchSpec(
         Path(arguments.folder),

@@ -11,7 +11,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-from napari_gsw.batch.spec import BatchSpec
+from napari_gsw.batch.images import BatchSpec
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.methods import METHODS, choose, list_scribble_methods, segment

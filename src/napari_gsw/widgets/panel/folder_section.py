@@ -10,7 +10,7 @@ from typing import Any
 from qtpy.QtWidgets import QFileDialog, QListWidget, QListWidgetItem, QProgressBar
 
 from napari_gsw.batch.jobs import Record
-from napari_gsw.batch.report import DONE, FAILED
+from napari_gsw.batch.run import DONE, FAILED
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import read_image, read_labels
 from napari_gsw.widgets.common.collapsible import Section

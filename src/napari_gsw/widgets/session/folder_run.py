@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from napari_gsw.batch.jobs import Journal, Record
-from napari_gsw.batch.report import DONE, FAILED, make_report
-from napari_gsw.batch.run import TITLE
+from napari_gsw.batch.images import BatchSpec, ReferenceImage
+from napari_gsw.batch.jobs import BatchOptions, Journal, Record
+from napari_gsw.batch.run import DONE, FAILED, TITLE, make_report
 from napari_gsw.batch.selection import select_images
-from napari_gsw.batch.spec import BatchOptions, BatchSpec
-from napari_gsw.batch.teaching import ReferenceImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
@@ -105,7 +103,7 @@ class FolderRun(QObject):  # type: ignore[misc]
         self._journal = Journal.of(TITLE, spec.depends_on(), BatchOptions(output))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.rows = make_report(self._names, {})
+        self.rows = make_report(dict.fromkeys(self._names))
         self._timer.start()
         self.changed.emit()
 
@@ -145,8 +143,8 @@ class FolderRun(QObject):  # type: ignore[misc]
         """Read the journal of the process and see whether it has ended."""
         process = self._process
         ended = process is None or process.poll() is not None
-        outcomes = {name: outcome for name, (outcome, _) in self._journal.read().items() if outcome is not None}
-        rows = make_report(self._names, outcomes)
+        known = self._journal.read()
+        rows = make_report({name: known.get(name, (None, None))[0] for name in self._names})
         if rows != self.rows:
             self.rows = rows
             self.changed.emit()
