@@ -7,6 +7,7 @@ once, and does not notice damage. :class:`KernelCache` does better.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import pickle
 import re
@@ -41,6 +42,8 @@ ENDING = ".nbc"
 DIGEST_SIZE = 16
 # Files of other versions of the sources that are kept for a kernel: several versions may be installed.
 MAX_FILES = 12
+# Import of names or modules of this package.
+IMPORT = r"^from napari_gsw\.([\w.]+) import (\w.*|\([^)]*\))$"
 
 # np.int64 to numba, a plain integer to the type checker
 as_int64 = cast(Callable[[Any], int], np.int64)
@@ -178,28 +181,33 @@ def _candidate_folders() -> Iterator[Path]:
     yield Path(user_cache_dir("napari-gsw", appauthor=False), "kernels")
 
 
-def compiled_files() -> list[Path]:
-    """List the files that contain kernels, and what they import from this package, such as constants and records."""
-    paths = [path for folder in ("core", "research") for path in (PACKAGE / folder).rglob("*.py")]
-    files = {path: path.read_text("utf-8") for path in paths}
-    found: set[Path] = set()
-    pending = [file for file, text in files.items() if "napari_gsw.core.jit import" in text]
-    while pending:
-        found.add(file := pending.pop())
-        for module in re.findall(r"^from napari_gsw\.([\w.]+) import", files[file], re.MULTILINE):
-            imported = PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
-            if imported in files and imported not in found:
-                pending.append(imported)
-    return sorted(found)
+@cache
+def read_module(file: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Read a module of this package, and find the modules that it imports from it."""
+    content, imported = file.read_bytes(), []
+    for package, names in re.findall(IMPORT, content.decode(), re.MULTILINE):
+        folder = PACKAGE.joinpath(*package.split("."))
+        imported += [folder.with_suffix(".py"), *(folder / f"{name}.py" for name in re.findall(r"\w+", names))]
+    return content, tuple(path for path in imported if path.is_file())
 
 
 @cache
-def source_hash() -> str:
+def source_hash(module: Path) -> str:
     """Hash all that machine code depends on beside argument types and processor: our sources and the versions."""
     content = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version}".encode())
-    for file in compiled_files():
-        content.update(file.read_bytes())
+    for file in compiled_files(module):
+        content.update(read_module(file)[0])
     return content.hexdigest()[:12]
+
+
+def compiled_files(module: Path) -> list[Path]:
+    """List the files whose code may be in the kernels of a module: itself and what it imports from this package."""
+    files, pending = set(), [module]
+    while pending:
+        if (file := pending.pop()) not in files:
+            files.add(file)
+            pending += read_module(file)[1]
+    return sorted(files)
 
 
 class KernelCache:
@@ -212,6 +220,7 @@ class KernelCache:
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         self._folder, self._function = folder, function
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._module = Path(inspect.getfile(function))
 
     @property
     def cache_path(self) -> str:
@@ -225,7 +234,7 @@ class KernelCache:
         processor = target_context.codegen().magic_tuple()
         key = repr((str(signature), processor, function.__code__.co_code, repr(closure)))
         digest = hashlib.sha256(key.encode()).hexdigest()[:24]
-        return self._folder / f"{self._name}.{source_hash()}-{digest}{ENDING}"
+        return self._folder / f"{self._name}.{source_hash(self._module)}-{digest}{ENDING}"
 
     def load_overload(self, signature: Any, target_context: Any) -> CompileResult | None:
         """Read the machine code for a signature; None if there is none, or none that can be read."""
@@ -259,7 +268,7 @@ class KernelCache:
         return bool(self._list_files(is_current=True))
 
     def _list_files(self, is_current: bool) -> list[Path]:
-        current = f"{self._name}.{source_hash()}-"
+        current = f"{self._name}.{source_hash(self._module)}-"
         return [f for f in self._folder.glob(f"{self._name}.*{ENDING}") if f.name.startswith(current) == is_current]
 
 
