@@ -14,12 +14,20 @@ from napari_gsw.core.array_types import BoolArray, Sites
 from napari_gsw.core.blocks.assembly import assemble
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
-from napari_gsw.core.features.input_maps import MAP_NAMES, make_sites, open_input_maps, select_site_image
+from napari_gsw.core.features.input_maps import (
+    MAP_NAMES,
+    NO_MAPS,
+    InputMaps,
+    make_sites,
+    open_input_maps,
+    select_site_image,
+)
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
 from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import (
+    Links,
     RegionGraph,
     add_links,
     build_region_graph,
@@ -53,33 +61,31 @@ from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import split_sites
 from napari_gsw.core.sites.site_values import check_label_image
-from napari_gsw.core.sites.superpixels import check_mask, make_superpixels, validate_sites
+from napari_gsw.core.sites.superpixels import check_mask, validate_sites
 
 
-def resolve_settings(settings: Settings | None, preset_name: str | None, changes: Mapping[str, Any]) -> Settings:
-    """Return the Settings object or the preset, with changes by keyword."""
+def resolve_arguments(
+    settings: Settings | None,
+    preset_name: str | None,
+    beta: ArrayLike | None,
+    codebook: Codebook | str | None,
+    changes: Mapping[str, Any],
+) -> tuple[Settings, ArrayLike | None, Codebook | None]:
+    """Return the settings, or the preset, with changes by keyword; and `beta` and `codebook` if they are data."""
+    changes = dict(changes)
+    if beta is not None and (values := to_array("beta", beta)).ndim == 0:
+        beta, changes["beta"] = None, values[()]
+    if isinstance(codebook, str):
+        codebook, changes["codebook"] = None, codebook
+    if "spacing" in changes:
+        changes["spacing"] = format_spacing(changes["spacing"])
     if settings is None:
-        return preset(preset_name or DEFAULT_PRESET, **changes)
+        return preset(preset_name or DEFAULT_PRESET, **changes), beta, codebook
     if preset_name is not None:
         raise InputError("give a preset or a Settings object, not both")
     if not isinstance(settings, Settings):
         raise TypeError(f"settings must be a Settings object, not {type(settings).__name__}; preset= takes a name")
-    return settings.replace(**changes)
-
-
-def split_arguments(
-    beta: ArrayLike | None, codebook: Codebook | str | None, changes: dict[str, Any]
-) -> tuple[ArrayLike | None, Codebook | None, dict[str, Any]]:
-    """Move `beta` and `codebook` to the settings if they are a number or text; otherwise they are data."""
-    if beta is not None:
-        values = to_array("beta", beta)
-        if values.ndim == 0:
-            beta, changes = None, changes | {"beta": values[()]}
-    if isinstance(codebook, str):
-        codebook, changes = None, changes | {"codebook": codebook}
-    if "spacing" in changes:
-        changes = changes | {"spacing": format_spacing(changes["spacing"])}
-    return beta, codebook, changes
+    return settings.replace(**changes), beta, codebook
 
 
 def load_codebook(settings: Settings) -> Codebook | None:
@@ -135,70 +141,44 @@ def prepare(
     report : callable, optional
         Called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
     """
-    beta, codebook, changes = split_arguments(beta, codebook, changes)
-    chosen = resolve_settings(settings, preset, changes)
+    chosen, beta, codebook = resolve_arguments(settings, preset, beta, codebook, changes)
     report = report or (lambda stage, snapshot: None)
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
+    options: dict[str, Any] = {"beta": beta, "codebook": codebook, "report": report}
     if is_image_list(image):
         for name, value in maps.items():
             if value is not None:
                 raise InputError(f"{name} is for one image, not for a joint segmentation of several")
         images: Sequence[NDArray[Any]] = image  # type: ignore[assignment]
-        inputs = {
-            name: per_image(value, len(images), name)
-            for name, value in (("sites", sites), ("mask", mask), ("seeds", seeds))
-        }
-        return _prepare_several(images, chosen.replace(objects="classical"), inputs, beta, codebook, linked, report)
+        inputs = {"sites": sites, "mask": mask, "seeds": seeds}
+        lists = {name: per_image(value, len(images), name) for name, value in inputs.items()}
+        images = [
+            _fill_nonfinite(*item, chosen.axes) for item in zip(images, lists["sites"], lists["mask"], strict=True)
+        ]
+        return _prepare_in_memory(images, chosen.replace(objects="classical"), lists, linked=linked, **options)
     if linked:
         raise InputError("linked is for a list of several images of one shape")
     if is_lazy(image):
-        lazy_inputs = {"sites": sites, "mask": mask, "codebook": codebook, **maps}
-        return _prepare_lazy(open_lazy_image(image, chosen.axes), chosen, lazy_inputs, beta, report)
-    image = _fill_nonfinite(image, chosen.axes, sites, mask)
-    source, axes = image, chosen.axes
+        return _prepare_lazy(
+            open_lazy_image(image, chosen.axes), chosen, {"sites": sites, "mask": mask, **maps}, **options
+        )
+    image = _fill_nonfinite(image, sites, mask, chosen.axes)
+    predicted = None
     if uses_object_network(chosen) and all(value is None for value in maps.values()):
-        problem = prepare_with_network(image, chosen, sites, mask, beta, partial(_split, chosen, seeds), report)
+        split = partial(_split, chosen, seeds)
+        problem = prepare_with_network(image, chosen, sites, mask, beta, split, report)
         if problem is not None:
             return problem
         predicted = predict_object_signal(image, chosen, report)
-        if predicted is not None:
-            source, axes = predicted, "ZYX"
     chosen = chosen.replace(objects="classical")  # the method used, for readers of the problem's settings
-    spacing = get_spacing(chosen, sum(axis in "ZYX" for axis in parse_axes(source, axes)))
-    has_objects = chosen.signal == "objects"
-    if has_objects:
-        pixels = make_signal_image(source, axes, chosen.calm, spacing)
-    else:
-        pixels = normalize_image(
-            source,
-            axes,
-            reduce_noise=chosen.calm,
-            progress=lambda done, total: report(Stage("noise", done, total), None),
-        )
-        pixels = replace(pixels, spacing=spacing)
-    input_maps = open_input_maps(maps, pixels.shape, chosen)
-    report(Stage("superpixels"), None)
-    finer = _refine_settings(chosen, [seeds], [pixels.shape])
-    site_image = (
-        make_sites(pixels, input_maps, finer, mask) if sites is None else validate_sites(sites, pixels.shape, mask)
-    )
-    site_image = _split(chosen, seeds, site_image, pixels)
-    report(Stage("graph"), None)
-    graph = build_region_graph(select_site_image(pixels, input_maps, chosen), site_image, chosen.neighbourhood)
-    report(Stage("features"), None)
-    problem = _make_problem(
-        ImageFeatures([pixels], [site_image], chosen, codebook),
-        graph,
-        chosen,
-        beta,
-        summarize_maps(input_maps, site_image, graph, chosen, pixels.spacing),
-        sites=site_image,
-        signal=pixels.channels[..., 0] if has_objects else None,
-    )
-    return problem if source is image else replace(problem, maps={**problem.maps, **NETWORK_SIGNAL})
+    lists = {"sites": [sites], "mask": [mask], "seeds": [seeds]}
+    if predicted is None:
+        return _prepare_in_memory([image], chosen, lists, maps, **options)
+    problem = _prepare_in_memory([predicted], chosen.replace(axes="ZYX"), lists, maps, **options)
+    return replace(problem, settings=chosen, maps={**problem.maps, **NETWORK_SIGNAL})
 
 
-def _fill_nonfinite(image: ArrayLike, axes: str, sites: ArrayLike | None, mask: ArrayLike | None) -> NDArray[Any]:
+def _fill_nonfinite(image: ArrayLike, sites: ArrayLike | None, mask: ArrayLike | None, axes: str) -> NDArray[Any]:
     """Replace NaN and infinite pixels outside the mask and the given sites."""
 
     def used_pixels(shape: tuple[int, ...]) -> BoolArray | None:
@@ -227,77 +207,95 @@ def _split(settings: Settings, seeds: ArrayLike | None, sites: Sites, pixels: No
     return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
 
 
-def _prepare_several(
+def _prepare_in_memory(
     images: Sequence[NDArray[Any]],
     settings: Settings,
     inputs: Mapping[str, Sequence[Any]],
+    given_maps: Mapping[str, Any] | None = None,
+    *,
     beta: ArrayLike | None,
     codebook: Codebook | None,
-    linked: bool,
     report: Report,
-) -> SharedProblem:
-    """Prepare a joint segmentation; `inputs` has sites, mask and seeds of each image."""
-    sites, masks, seeds = inputs["sites"], inputs["mask"], inputs["seeds"]
-    images = [_fill_nonfinite(i, settings.axes, s, m) for i, s, m in zip(images, sites, masks, strict=True)]
-    has_objects = settings.signal == "objects"
-    pixels = normalize_images(images, settings.axes, has_objects, settings.calm)
-    pixels = [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pixels]
+    linked: bool = False,
+) -> Problem:
+    """Prepare one image, or without maps a joint segmentation; `inputs` has sites, mask and seeds of each image."""
+    is_joint = given_maps is None
+    pixels = _normalize(images, settings, is_joint, report)
+    maps = NO_MAPS if given_maps is None else open_input_maps(given_maps, pixels[0].shape, settings)
     report(Stage("superpixels"), None)
-    finer = _refine_settings(settings, seeds, [p.shape for p in pixels])
+    finer = _refine_settings(settings, inputs["seeds"], [p.shape for p in pixels])
     site_images = [
-        _split(settings, s, site_image, p)
-        for site_image, p, s in zip(_make_joint_sites(pixels, finer, sites, masks), pixels, seeds, strict=True)
+        _split(settings, seeds, sites, p)
+        for sites, p, seeds in zip(_make_sites(pixels, maps, finer, inputs), pixels, inputs["seeds"], strict=True)
     ]
     report(Stage("graph"), None)
-    graphs = [build_region_graph(p, s, settings.neighbourhood) for p, s in zip(pixels, site_images, strict=True)]
+    graphs = [
+        build_region_graph(select_site_image(p, maps, settings), sites, settings.neighbourhood)
+        for p, sites in zip(pixels, site_images, strict=True)
+    ]
     graph = concatenate_graphs(graphs)
     report(Stage("features"), None)
     features = ImageFeatures(pixels, site_images, settings, codebook)
-    likelihoods = build_likelihoods(features, graph)
-    couplings = compute_joint_couplings(graphs, graph, settings, features) if beta is None else None
-    if linked:
-        links = find_links(pixels, site_images, graphs)
-        link_couplings = compute_link_couplings(links, graph, settings, features)
-        within = np.zeros(len(graph.edges)) if couplings is None else couplings
-        graph, within = add_links(graph, within, links, link_couplings)
-        couplings = None if couplings is None else within
-    return SharedProblem(
-        n=graph.n,
-        likelihoods=likelihoods,
-        edges=graph.edges,
-        beta=to_float_array("beta", beta) if couplings is None else couplings,
-        prior=priors.make_prior(settings),
-        graph=graph,
-        settings=settings,
-        site_images=number_consecutively(site_images),
-        signals=tuple(p.channels[..., 0] for p in pixels) if has_objects else None,
-    )
+    site_maps = summarize_maps(maps, site_images[0], graph, settings, pixels[0].spacing)
+    signals = tuple(p.channels[..., 0] for p in pixels) if settings.signal == "objects" else None
+    if is_joint:
+        links = find_links(pixels, site_images, graphs) if linked else None
+        origin: dict[str, Any] = {"site_images": number_consecutively(site_images), "signals": signals}
+        return _make_problem(SharedProblem, features, graph, settings, beta, site_maps, origin, graphs, links)
+    origin = {"sites": site_images[0], "signal": None if signals is None else signals[0]}
+    return _make_problem(Problem, features, graph, settings, beta, site_maps, origin)
 
 
-def _make_joint_sites(
-    pixels: Sequence[NormalizedImage], settings: Settings, sites: Sequence[Any], masks: Sequence[Any]
+def _normalize(
+    images: Sequence[NDArray[Any]], settings: Settings, is_joint: bool, report: Report
+) -> list[NormalizedImage]:
+    """Normalize the images of a joint segmentation in common units, or one image."""
+    has_objects = settings.signal == "objects"
+    if is_joint:
+        pixels = normalize_images(images, settings.axes, has_objects, settings.calm)
+    elif has_objects:
+        spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
+        return [make_signal_image(images[0], settings.axes, settings.calm, spacing)]
+    else:
+
+        def report_noise(done: int, total: int) -> None:
+            report(Stage("noise", done, total), None)
+
+        pixels = [normalize_image(images[0], settings.axes, reduce_noise=settings.calm, progress=report_noise)]
+    return [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pixels]
+
+
+def _make_sites(
+    pixels: Sequence[NormalizedImage], maps: InputMaps, settings: Settings, inputs: Mapping[str, Sequence[Any]]
 ) -> list[Sites]:
     """Return the sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
-    checked = [check_mask(mask, p.shape) for p, mask in zip(pixels, masks, strict=True)]
-    counts = [int(inside.sum()) for inside in checked]
+    masks = [check_mask(mask, p.shape) for p, mask in zip(pixels, inputs["mask"], strict=True)]
+    counts = [int(mask.sum()) for mask in masks]
     n_sites = settings.site_count_for(sum(counts), pixel_volume(pixels[0].spacing))
     site_images = []
-    for p, given, mask, count in zip(pixels, sites, checked, counts, strict=True):
+    for p, given, mask, count in zip(pixels, inputs["sites"], masks, counts, strict=True):
         share = settings.replace(site_count=max(1, round(n_sites * count / sum(counts))))
-        site_images.append(make_superpixels(p, share, mask) if given is None else validate_sites(given, p.shape, mask))
+        site_images.append(make_sites(p, maps, share, mask) if given is None else validate_sites(given, p.shape, mask))
     return site_images
 
 
 def _prepare_lazy(
-    image: LazyImage, settings: Settings, inputs: Mapping[str, Any], beta: ArrayLike | None, report: Report
+    image: LazyImage,
+    settings: Settings,
+    inputs: Mapping[str, Any],
+    beta: ArrayLike | None,
+    codebook: Codebook | None,
+    report: Report,
 ) -> Problem:
-    """Prepare a lazy image in blocks, or at once if it is one block."""
+    """Prepare a lazy image in blocks, or at once if it is one block; `inputs` are sites, mask and maps."""
     grid = image.grid(settings.block_pixels)
     if len(grid) == 1:
-        in_memory = {name: inputs[name] for name in ("sites", "mask") if inputs[name] is not None}
-        in_memory = {name: to_array("sites and mask", array) for name, array in in_memory.items()}
-        settings_of_block = settings.replace(axes=image.axes)
-        problem = prepare(image.read_all(), settings_of_block, beta=beta, report=report, **{**inputs, **in_memory})
+        in_memory: dict[str, Any] = {
+            name: to_array("sites and mask", array) if name in ("sites", "mask") and array is not None else array
+            for name, array in inputs.items()
+        }
+        alone = settings.replace(axes=image.axes)
+        problem = prepare(image.read_all(), alone, beta=beta, codebook=codebook, report=report, **in_memory)
         assert problem.settings is not None
         settings = settings.replace(objects=problem.settings.objects)
         return replace(problem, sites=BlockedLabels.of(problem.site_image), settings=settings)
@@ -309,31 +307,39 @@ def _prepare_lazy(
 
     settings = settings.replace(objects="classical")
     maps = {name: inputs[name] for name in MAP_NAMES}
-    assembled = assemble(
-        image, grid, settings, inputs["sites"], inputs["mask"], inputs["codebook"], report_blocks, maps
-    )
+    assembled = assemble(image, grid, settings, inputs["sites"], inputs["mask"], codebook, report_blocks, maps)
     origin = {"sites": assembled.sites, "block_context": assembled.context}
-    return _make_problem(assembled.features, assembled.graph, settings, beta, assembled.maps, **origin)
+    return _make_problem(Problem, assembled.features, assembled.graph, settings, beta, assembled.maps, origin)
 
 
 def _make_problem(
-    features: SiteFeatures,
+    kind: type[Problem],
+    features: Any,
     graph: RegionGraph,
     settings: Settings,
     beta: ArrayLike | None,
     maps: SiteMaps,
-    **origin: Any,
+    origin: Mapping[str, Any],
+    graphs: Sequence[RegionGraph] | None = None,
+    links: Links | None = None,
 ) -> Problem:
-    """Make the problem of one image; `origin` says where the sites came from."""
-    if beta is None:
+    """Make a problem of sites of some `origin`; `graphs` are those of the images of a joint segmentation."""
+    likelihoods = _add_feature_channels(build_likelihoods(features, graph), maps.features)
+    if beta is not None:
+        couplings = to_float_array("beta", beta)
+    elif graphs is not None:
+        couplings = compute_joint_couplings(graphs, graph, settings, features)
+    else:
         couplings = compute_couplings(graph, settings, features)
         if maps.edge_sums is not None:
             couplings = couplings + compute_map_couplings(maps.edge_sums, graph, settings)
-    else:
-        couplings = to_float_array("beta", beta)
-    return Problem(
+    if links is not None:
+        within = couplings if beta is None else np.zeros(len(graph.edges))  # given ones include those of links
+        graph, within = add_links(graph, within, links, compute_link_couplings(links, graph, settings, features))
+        couplings = within if beta is None else couplings
+    return kind(
         n=graph.n,
-        likelihoods=_add_feature_channels(build_likelihoods(features, graph), maps.features),
+        likelihoods=likelihoods,
         edges=graph.edges,
         beta=couplings,
         prior=priors.make_prior(settings),

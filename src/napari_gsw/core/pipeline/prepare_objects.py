@@ -111,13 +111,9 @@ def prepare_with_network(
     split: Callable[[Sites, NormalizedImage], Sites],
     report: Report,
 ) -> Problem | None:
-    """Prepare a 2D image in which the network finds an object; None if it finds none or cannot run.
+    """Prepare a finite 2D image in which the network finds an object; None if it finds none or cannot run.
 
-    Parameters
-    ----------
-    image : in memory, finite.
-    sites, mask, beta : as for :func:`napari_gsw.core.pipeline.prepare.prepare`.
-    split : splits sites with scribbles of several labels.
+    `split` splits sites with scribbles of several labels.
     """
     values, _ = select_channels(image, check_image(image, settings.axes))
     network = load_network(settings.network, "objects") if values.ndim == 3 else None

@@ -55,13 +55,9 @@ def make_preview(
     seeds: LabelImage | None,
     report: Callable[[Stage], None],
 ) -> Preview | None:
-    r"""Segment a coarse copy of a large image; None if the image is not large, or the copy cannot be segmented.
+    """Segment a coarse copy of a large image; None if the image is not large, or the copy cannot be segmented.
 
-    Parameters
-    ----------
-    image : of any axes that the settings name.
-    mask, seeds : (\*shape,) as of :func:`napari_gsw.segment`, or None.
-    report : called between the steps; what it raises ends the preview.
+    `report` is called between the steps; what it raises ends the preview.
     """
     axes = parse_axes(image, settings.axes)
     spatial = [index for index, axis in enumerate(axes) if axis in "ZYX"]

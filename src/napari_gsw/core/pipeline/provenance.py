@@ -34,14 +34,8 @@ def make_provenance(
 ) -> dict[str, Any]:
     """Describe how a result was made, ready for JSON.
 
-    ``clusters`` and ``log_posterior`` belong to the partition that is the result, ``best_clusters``,
-    ``best_log_posterior`` and ``best_sweep`` to the best sample of the chains, which may be another.
-
-    Parameters
-    ----------
-    image_digest : see :func:`describe_image`.
-    inputs : arrays of the user by name; of several images a list each.
-    steps : actions of the user during the run in order; without any, image, settings and seed reproduce the result.
+    The best sample of the chains may be another than the partition that is the result. `inputs` are arrays of the user
+    by name, `steps` the actions during the run; without any, image, settings and seed reproduce the result.
     """
     problem, best = summary.problem, summary.snapshot.best
     network = describe_object_network(summary.settings, problem)

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.model.external_field import add_anchors
 from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
-from napari_gsw.core.pipeline.saved_run import SavedRun, drop_lazy_arrays
+from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.object_edits import FixedPixels
 from napari_gsw.core.posterior.result import Result, SharedResult, make_result, make_shared_result
@@ -49,7 +50,7 @@ class SamplingRun:
     ) -> None:
         self.problem, self.settings, self.seed, self.ensemble = problem, settings, seed, ensemble
         self.inputs, self.image = inputs or {}, image  # arrays of the user by name
-        self._pieces = [[np.empty((0, N_TRACED))] for _ in ensemble.chains]
+        self.traces: list[Float64Array] = [np.empty((0, N_TRACED)) for _ in ensemble.chains]  # (sweeps, 3) of each
         self.earlier_steps: list[dict[str, Any]] = []  # of the user, before the run was resumed
         self.target, self.paused_target = settings.sweeps, 0  # the latter of a paused run only
         self.was_stopped = False  # before its target
@@ -67,7 +68,7 @@ class SamplingRun:
     def _continue(self, saved: SavedRun) -> None:
         ensemble = Ensemble(saved.resume_chains())
         SamplingRun.__init__(self, saved.problem, saved.settings, saved.seed, ensemble, saved.given)
-        self._pieces, self.target = [[trace] for trace in saved.traces], saved.target
+        self.traces, self.target = list(saved.traces), saved.target
         if saved.looks:
             self.image_digest = saved.looks
 
@@ -75,14 +76,6 @@ class SamplingRun:
     def sweep(self) -> int:
         """Number of sweeps done."""
         return self.ensemble.snapshots[0].sweep
-
-    @property
-    def traces(self) -> list[Float64Array]:
-        """(sweeps, 3) of each chain."""
-        for pieces in self._pieces:
-            if len(pieces) > 1:
-                pieces[:] = [np.concatenate(pieces)]
-        return [pieces[0] for pieces in self._pieces]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -114,8 +107,8 @@ class SamplingRun:
         sweeps = max(self.target - self.sweep, 1) if max_sweeps is None else max_sweeps
         if self.settings.stop == "agreement":
             sweeps = min(sweeps, CHECK_EVERY - self.sweep % CHECK_EVERY)
-        for pieces, snapshot in zip(self._pieces, self.ensemble.advance(sweeps), strict=True):
-            pieces.append(snapshot.trace)
+        pairs = zip(self.traces, self.ensemble.advance(sweeps), strict=True)
+        self.traces = [np.concatenate((trace, snapshot.trace)) for trace, snapshot in pairs]
         if self.ends_by_agreement:
             self.target = self.sweep
 
@@ -150,7 +143,7 @@ class SamplingRun:
             target=max(self.target, self.paused_target),
             steps=tuple(self.steps),
             looks=self.image_digest,
-            given=drop_lazy_arrays(self.inputs),
+            given={name: value for name, value in self.inputs.items() if not is_lazy(value)},  # lazy ones are files
             live=self.state(),
         )
 
@@ -173,12 +166,7 @@ class SamplingRun:
 def condition_on_seeds(
     problem: Problem, settings: Settings, clamps: Int32Array | None
 ) -> tuple[Problem, Int32Array | None]:
-    """Return the problem under the field of its clamps, and the clamps with those that a foreground map needs.
-
-    Parameters
-    ----------
-    clamps : (n,) labels of clamped sites, -1 for free ones, or None.
-    """
+    """Return the problem under the field of its clamps (n,), and the clamps with those that a foreground map needs."""
     seeds = add_anchors(problem.map_field, clamps)
     if seeds is None:
         return problem, None
@@ -201,13 +189,9 @@ def make_ensemble(
     init: ArrayLike | None = None,
     chain_numbers: Sequence[int] | None = None,
 ) -> Ensemble:
-    """Make the chains of the settings, before their first sweep.
+    """Make the chains of the settings, or some of them, before their first sweep.
 
-    Parameters
-    ----------
-    clamps : (n,) labels of clamped sites, -1 for free ones, or None.
-    init : label image to start from instead of ``settings.start``.
-    chain_numbers : numbers of the chains to make; None makes all.
+    `clamps` (n,) are labels of clamped sites, -1 for free ones; `init` is a label image to start from.
     """
     first_labels = None if init is None else problem.labels_under(init, "init")
     options = SamplerOptions.from_settings(problem, settings, settings.sweeps)

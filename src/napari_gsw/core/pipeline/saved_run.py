@@ -33,7 +33,6 @@ from napari_gsw.core.features.input_maps import NO_MAPS, InputMaps
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.block_grid import Grid
 from napari_gsw.core.image.foreground_signal import SignalScale
-from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.normalized_image import IntensityRange
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
 from napari_gsw.core.model import priors
@@ -68,15 +67,7 @@ class Kind(NamedTuple):
 
 
 def plain_kind(record: type, stored: Mapping[str, str] | None = None) -> Kind:
-    """Make the kind of a dataclass or named tuple that is stored field by field.
-
-    Parameters
-    ----------
-    record : type
-        Type of the records.
-    stored : mapping, optional
-        Names in the file of the fields that have another name there, by their names in `record`.
-    """
+    """Make the kind of a dataclass or named tuple that is stored field by field; `stored` names those renamed since."""
     names = (
         tuple(f.name for f in dataclasses.fields(record) if f.init)
         if dataclasses.is_dataclass(record)
@@ -91,55 +82,51 @@ def plain_kind(record: type, stored: Mapping[str, str] | None = None) -> Kind:
     return Kind(record, lambda value: {to_stored.get(name, name): getattr(value, name) for name in names}, make)
 
 
-def encode_record(
-    value: Any,
-    kinds: Mapping[str, Kind],
-    arrays: dict[str, NDArray[Any]],
-    path: str = "",
-    names: dict[int, str] | None = None,
-) -> Any:
-    """Convert a value to a tree; larger arrays are added to `arrays`, named by their path in the tree.
+def encode_record(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[Any]]) -> Any:
+    """Convert a value to a tree; larger arrays are added to `arrays`, named by their path in the tree."""
+    kind_names = {kind.type: name for name, kind in reversed(list(kinds.items()))}
+    written: dict[int, str] = {}  # names of arrays by their identity, so that shared ones are written once
 
-    Parameters
-    ----------
-    value : numbers, text, arrays, lists, tuples, sets, dictionaries and records of known kinds, nested in any way.
-    kinds : known kinds by name.
-    arrays : filled with the larger arrays by name.
-    path : path of the value in the tree.
-    names : names of the arrays written so far by their identity, so that shared arrays are written once.
-    """
-    names = {} if names is None else names
+    def add_array(array: NDArray[Any], path: str) -> str:
+        name = path or "_"
+        while name in arrays:
+            name += "_"
+        arrays[name] = array
+        return name
 
-    def encode(key: object, item: Any) -> Any:
-        return encode_record(item, kinds, arrays, f"{path}/{_safe_name(str(key))}".lstrip("/"), names)
+    def encode(value: Any, path: str) -> Any:
+        def encode_items(items: Mapping[Any, Any]) -> dict[Any, Any]:
+            return {key: encode(item, f"{path}/{_safe_name(str(key))}".lstrip("/")) for key, item in items.items()}
 
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, bytes):
-        return {"bytes": _add_array(np.frombuffer(value, np.uint8), arrays, path)}
-    if isinstance(value, np.ndarray):
-        if value.dtype.name not in DTYPES:
-            raise InputError(f"cannot save {path or 'this'}: an array of {value.dtype} does not hold plain numbers")
-        if value.size <= MAX_INLINE:
-            flat = [encode_record(number, {}, arrays, path) for number in value.ravel().tolist()]
-            return {"values": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
-        if id(value) not in names:
-            names[id(value)] = _add_array(value, arrays, path)  # this keeps the array, and so its identity, alive
-        return {"array": names[id(value)]}
-    for name, kind in kinds.items():
-        if type(value) is kind.type:
-            return {"record": name, "fields": {key: encode(key, item) for key, item in kind.fields(value).items()}}
-    if isinstance(value, (set, frozenset)):
-        return {"set": [encode(k, item) for k, item in enumerate(sorted(value))]}
-    if isinstance(value, (list, tuple)):
-        return {"list" if isinstance(value, list) else "tuple": [encode(k, item) for k, item in enumerate(value)]}
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {"map": {key: encode(key, item) for key, item in value.items()}}
-    raise InputError(f"cannot save {path or 'this'}: a {type(value).__name__} is not plain data")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, bytes):
+            return {"bytes": add_array(np.frombuffer(value, np.uint8), path)}
+        if isinstance(value, np.ndarray):
+            if value.dtype.name not in DTYPES:
+                raise InputError(f"cannot save {path or 'this'}: an array of {value.dtype} does not hold plain numbers")
+            if value.size <= MAX_INLINE:
+                flat = [encode(number, path) for number in value.ravel().tolist()]
+                return {"values": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
+            if id(value) not in written:
+                written[id(value)] = add_array(value, path)  # this keeps the array, and so its identity, alive
+            return {"array": written[id(value)]}
+        if type(value) in kind_names:
+            name = kind_names[type(value)]
+            return {"record": name, "fields": encode_items(kinds[name].fields(value))}
+        for form, types in (("set", (set, frozenset)), ("list", list), ("tuple", tuple)):
+            if isinstance(value, types):
+                entries = sorted(value) if form == "set" else value
+                return {form: list(encode_items(dict(enumerate(entries))).values())}
+        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+            return {"map": encode_items(value)}
+        raise InputError(f"cannot save {path or 'this'}: a {type(value).__name__} is not plain data")
+
+    return encode(value, "")
 
 
 def _safe_name(text: str) -> str:
@@ -152,66 +139,52 @@ def _safe_name(text: str) -> str:
     return safe if safe.strip(".") else "_" * max(1, len(safe))
 
 
-def _add_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> str:
-    """Add an array under its path, or a similar name where two paths are the same."""
-    name = path or "_"
-    while name in arrays:
-        name += "_"
-    arrays[name] = array
-    return name
+def decode_record(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays) -> Any:
+    """Convert a tree with arrays beside it back to its value; an InputError says what is wrong with it."""
+    texts: dict[str, bytes] = {}  # by name, so that shared bytes stay shared
 
+    def decode(tree: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise InputError(f"the stored data is nested deeper than {MAX_DEPTH} levels")
+        if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
+            return tree
 
-def decode_record(
-    tree: Any, kinds: Mapping[str, Kind], arrays: Arrays, depth: int = 0, texts: dict[str, bytes] | None = None
-) -> Any:
-    """Convert a tree back to its value; an InputError says what is wrong with it.
+        def decode_all(items: list[Any]) -> list[Any]:
+            return [decode(item, depth + 1) for item in items]
 
-    Parameters
-    ----------
-    tree, kinds : see :func:`encode_record`.
-    arrays : arrays beside the tree by name.
-    texts : bytes decoded so far by name, so that shared bytes stay shared.
-    """
-    texts = {} if texts is None else texts
-    if depth > MAX_DEPTH:
-        raise InputError(f"the stored data is nested deeper than {MAX_DEPTH} levels")
-    if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
-        return tree
+        match tree:
+            case {"float": "nan" | "inf" | "-inf" as text}:
+                return float(text)
+            case {"array": str(name)} if name in arrays:
+                return arrays[name]
+            case {"bytes": str(name)} if name in arrays and arrays[name].dtype == np.uint8:
+                if name not in texts:
+                    texts[name] = arrays[name].tobytes()
+                return texts[name]
+            case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
+                return _decode_array(decode_all(values), dtype, shape)
+            case {"list": list(values)}:
+                return decode_all(values)
+            case {"tuple": list(values)}:
+                return tuple(decode_all(values))
+            case {"set": list(values)}:
+                try:
+                    return frozenset(decode_all(values))
+                except TypeError:
+                    raise InputError("a stored set has entries that no set can have") from None
+            case {"map": dict(values)}:
+                return dict(zip(values, decode_all(list(values.values())), strict=True))
+            case {"record": str(name), "fields": dict(values)} if name in kinds:
+                fields = dict(zip(values, decode_all(list(values.values())), strict=True))
+                try:
+                    return kinds[name].make(**fields)
+                except InputError:
+                    raise
+                except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as reason:
+                    raise InputError(f"the stored {name} is damaged: {' '.join(str(reason).split())}") from None
+        raise InputError(f"the stored data has an entry of an unknown form: {str(tree)[:60]}")
 
-    def decode(item: Any) -> Any:
-        return decode_record(item, kinds, arrays, depth + 1, texts)
-
-    match tree:
-        case {"float": "nan" | "inf" | "-inf" as text}:
-            return float(text)
-        case {"array": str(name)} if name in arrays:
-            return arrays[name]
-        case {"bytes": str(name)} if name in arrays and arrays[name].dtype == np.uint8:
-            if name not in texts:
-                texts[name] = arrays[name].tobytes()
-            return texts[name]
-        case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
-            return _decode_array([decode(item) for item in values], dtype, shape)
-        case {"list": list(values)}:
-            return [decode(item) for item in values]
-        case {"tuple": list(values)}:
-            return tuple(decode(item) for item in values)
-        case {"set": list(values)}:
-            try:
-                return frozenset(decode(item) for item in values)
-            except TypeError:
-                raise InputError("a stored set has entries that no set can have") from None
-        case {"map": dict(values)}:
-            return {key: decode(item) for key, item in values.items()}
-        case {"record": str(name), "fields": dict(fields)} if name in kinds:
-            values = {key: decode(item) for key, item in fields.items()}
-            try:
-                return kinds[name].make(**values)
-            except InputError:
-                raise
-            except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as reason:
-                raise InputError(f"the stored {name} is damaged: {' '.join(str(reason).split())}") from None
-    raise InputError(f"the stored data has an entry of an unknown form: {str(tree)[:60]}")
+    return decode(tree, 0)
 
 
 def _decode_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[Any]:
@@ -273,6 +246,15 @@ class SavedRun:
         return chains
 
 
+def attach_image(saved: SavedRun, image: Any) -> SavedRun:
+    """Return the run with the image that its blocks are read from, which a file does not hold."""
+    context = saved.problem.block_context
+    if context is None or context.image is not None:
+        return saved
+    problem = dataclasses.replace(saved.problem, block_context=dataclasses.replace(context, image=image))
+    return dataclasses.replace(saved, problem=saved.problem.lend(problem))
+
+
 def check_array(what: str, array: Any, kinds: str, shape: Sequence[int | None], finite: bool = True) -> None:
     """Raise an InputError unless an array has a dtype of these kinds and this shape, where None is any length."""
     fits = isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim == len(shape)
@@ -290,11 +272,8 @@ def check_saved_problem(problem: Any) -> None:
     for block in problem.likelihoods:
         if not isinstance(block, Likelihood) or block.n != n:
             raise InputError(f"a likelihood does not have a row for each of {n} sites")
-    if problem.settings is not None and not isinstance(problem.settings, Settings):
+    if not isinstance(problem.settings, Settings | None):
         raise InputError("the settings of the problem are damaged")
-    images = problem.site_images if isinstance(problem, SharedProblem) else (problem.sites,)
-    for sites in images:
-        _check_sites(sites, n)
     if (graph := problem.graph) is not None:
         if not isinstance(graph, RegionGraph):
             raise InputError("the graph is damaged")
@@ -305,7 +284,10 @@ def check_saved_problem(problem: Any) -> None:
         check_array("the means of the graph", graph.means, "f", (n, None))
         if graph.n != n or (m and (graph.edges.min() < 0 or graph.edges.max() >= n)):
             raise InputError("the graph belongs to other sites")
+    images = problem.site_images if isinstance(problem, SharedProblem) else (problem.sites,)
     signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
+    for sites in images:
+        _check_sites(sites, n)
     for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
             check_array("the signal", signal, "f", () if sites is None else sites.shape)
@@ -316,24 +298,20 @@ def _check_sites(sites: Any, n: int) -> None:
     if sites is None:
         return
     if isinstance(sites, BlockedLabels):
-        _check_blocks(sites)
-        low, high = (f(int(f(numbers)) for numbers in sites.numbers) for f in (min, max))
+        if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
+            raise InputError("the site image lacks blocks")
+        for index, piece, numbers in zip(sites.grid, sites.pieces, sites.numbers, strict=True):
+            shape = tuple(part.stop - part.start for part in sites.grid.inside(index))
+            check_array("a block of the site image", numbers, "i", (None,))
+            if piece.shape != shape or piece.dtype not in ("<u2", "<u4") or int(piece.array().max()) >= len(numbers):
+                raise InputError("a block of the site image is damaged")
+        tables = sites.numbers
     else:
         check_array("the site image", sites, "i", (None,) * np.ndim(sites))
-        low, high = (int(sites.min()), int(sites.max())) if sites.size else (0, 0)
+        tables = [sites]
+    low, high = min(int(t.min(initial=0)) for t in tables), max(int(t.max(initial=0)) for t in tables)
     if low < 0 or high > n:
         raise InputError(f"the site image has numbers from {low} to {high}, not 0 to {n}")
-
-
-def _check_blocks(sites: BlockedLabels) -> None:
-    if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
-        raise InputError("the site image lacks blocks")
-    blocks = (sites.grid.inside(index) for index in sites.grid)
-    for slices, piece, numbers in zip(blocks, sites.pieces, sites.numbers, strict=True):
-        shape = tuple(part.stop - part.start for part in slices)
-        check_array("a block of the site image", numbers, "i", (None,))
-        if piece.shape != shape or piece.dtype not in ("<u2", "<u4") or int(piece.array().max()) >= len(numbers):
-            raise InputError("a block of the site image is damaged")
 
 
 def _make_counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: list[int]) -> csr_array:
@@ -372,6 +350,11 @@ def _problem_kind(record: type[Problem]) -> Kind:
     return Kind(record, fields, make)
 
 
+_PRIORS = (
+    priors.Potts, priors.FiniteDirichlet, priors.DirichletProcess, priors.PitmanYor, priors.TablePrior,
+    priors.Truncated, priors.Exactly,
+)  # fmt: skip
+
 KINDS: Mapping[str, Kind] = {
     "run": plain_kind(SavedRun),
     "problem": _problem_kind(Problem),
@@ -395,25 +378,5 @@ KINDS: Mapping[str, Kind] = {
     "span": plain_kind(IntensityRange),
     "levels": plain_kind(SignalScale),
     "codebook": plain_kind(Codebook),
-    "Potts": plain_kind(priors.Potts),
-    "FiniteDirichlet": plain_kind(priors.FiniteDirichlet),
-    "DirichletProcess": plain_kind(priors.DirichletProcess),
-    "PitmanYor": plain_kind(priors.PitmanYor),
-    "TablePrior": plain_kind(priors.TablePrior),
-    "Truncated": plain_kind(priors.Truncated),
-    "Exactly": plain_kind(priors.Exactly),
+    **{prior.__name__: plain_kind(prior) for prior in _PRIORS},
 }
-
-
-def drop_lazy_arrays(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays in memory (and a codebook) by name; lazy ones are files of the user."""
-    return {name: value for name, value in inputs.items() if not is_lazy(value)}
-
-
-def attach_image(saved: SavedRun, image: Any) -> SavedRun:
-    """Return the run with the image that its blocks are read from, which a file does not hold."""
-    context = saved.problem.block_context
-    if context is None or context.image is not None:
-        return saved
-    problem = dataclasses.replace(saved.problem, block_context=dataclasses.replace(context, image=image))
-    return dataclasses.replace(saved, problem=saved.problem.lend(problem))

@@ -10,7 +10,7 @@ from napari_gsw.core.errors import InputError, check_integer, check_seed
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.image.lazy import is_image_list, is_lazy, open_lazy_image
 from napari_gsw.core.model.problem import Problem, check_problem
-from napari_gsw.core.pipeline.prepare import load_codebook, prepare, resolve_settings, split_arguments
+from napari_gsw.core.pipeline.prepare import load_codebook, prepare, resolve_arguments
 from napari_gsw.core.pipeline.sampling_run import (
     SamplingRun,
     SaveHook,
@@ -92,10 +92,9 @@ def segment(
     ((40, 40), 2)
     """
     seed = check_seed(seed)
-    beta, codebook, changes = split_arguments(beta, codebook, changes)
     if settings is None and is_image_list(image):
         changes = shared_preset(preset or DEFAULT_PRESET) | changes
-    chosen = resolve_settings(settings, preset, changes)
+    chosen, beta, codebook = resolve_arguments(settings, preset, beta, codebook, changes)
     codebook = load_codebook(chosen) if codebook is None else codebook  # its words are part of the provenance
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
     inputs = {"sites": sites, "mask": mask, "seeds": seeds, "beta": beta, "linked": linked, **maps}
