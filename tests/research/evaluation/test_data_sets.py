@@ -129,13 +129,6 @@ def test_lists_are_sorted_by_name_and_name_their_files(tmp_path):
     ]
 
 
-def test_names_are_sorted_even_where_endings_would_sort_otherwise(tmp_path):
-    for name in ("a.png", "a-b.png", "a.b.png"):  # "a-b.png" < "a.png", but "a" < "a-b"
-        put(tmp_path / "images" / name, PHOTOGRAPH)
-    (tmp_path / "labels").mkdir()
-    assert [e.name for e in list_labelled_folder(tmp_path)] == ["a", "a-b", "a.b"]
-
-
 def test_only_images_are_listed(tmp_path):
     berkeley(tmp_path)
     put(tmp_path / "images/train/Thumbs.db", b"")
@@ -273,17 +266,6 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
     assert "too large" in refused(list_labelled_folder(tmp_path), tmp_path / "images/a.png")
 
 
-@pytest.mark.parametrize("lister", [list_labelme, lambda folder: list_bsds(folder, "train")])
-def test_an_image_of_a_photograph_collection_that_cannot_be_read(lister, tmp_path):
-    berkeley(tmp_path)
-    polygons(tmp_path, box(0, 0, 5, 5))
-    (example,) = lister(tmp_path)
-    example.image.write_bytes(b"no image")
-    assert "cannot be read as an image" in refused([example], example.image)
-    example.image.unlink()
-    refused([example], example.image)
-
-
 # Berkeley
 
 
@@ -386,12 +368,6 @@ def test_of_equal_areas_the_later_is_painted_over_the_earlier(tmp_path):
     assert human[[0, 7, 12], 3].tolist() == [1, 2, 2]
     human = painted(tmp_path, lower, upper)
     assert human[[0, 7, 12], 3].tolist() == [2, 2, 1]
-
-
-def test_area_does_not_depend_on_the_sense_of_rotation(tmp_path):
-    for large in (box(0, 0, 15, 20), box(15, 0, 0, 20)):
-        human = painted(tmp_path, box(4, 4, 6, 6), large)
-        assert (human[5, 5], human[1, 1]) == (2, 1)
 
 
 def test_deleted_objects_are_skipped(tmp_path):
@@ -588,51 +564,20 @@ def stored(name):
 
 
 @pytest.mark.data
-def test_berkeley_as_it_is_stored():
-    examples = list_bsds(stored("bsds500"), "train")
-    stored_images = list((stored("bsds500") / "images" / "train").glob("*.jpg"))
-    assert len({e.name for e in examples}) == len(examples) == len(stored_images) >= 100
-    for example in examples[::4]:
+@pytest.mark.parametrize(
+    ("name", "lister"),
+    [
+        ("bsds500", lambda folder: list_bsds(folder, "train")),
+        ("labelme8", list_labelme),
+        ("microscopy", list_labelled_folder),
+    ],
+)
+def test_data_sets_as_they_are_stored(name, lister):
+    for example in lister(stored(name))[::10]:
         scene = example.read()
-        assert sorted(scene.image.shape) == [3, 321, 481]
-        assert 4 <= len(scene.human_labels) <= 9
         for human in scene.human_labels:
-            assert human.shape == scene.image.shape[:2]
-            assert human.min() == 1
-        assert max(len(np.unique(human)) for human in scene.human_labels) > 1
-
-
-@pytest.mark.data
-def test_all_of_labelme():
-    examples = list_labelme(stored("labelme8"))
-    assert len({e.name for e in examples}) == len(examples) == 80
-    empty = []
-    for example in examples:
-        scene = example.read()
-        (human,) = scene.human_labels
-        assert scene.image.shape == (256, 256, 3)
-        assert human.shape == (256, 256)
-        assert scene.ignore_background
-        assert len(np.unique(human[human > 0])) > 1
-        empty.append(float(np.mean(human == 0)))
-    assert np.mean(empty) == pytest.approx(0.02, abs=0.005)
-    assert max(empty) < 0.2
-
-
-@pytest.mark.data
-def test_all_of_microscopy():
-    folder = stored("microscopy")
-    examples = list_labelled_folder(folder)
-    assert [e.image for e in examples] == sorted((folder / "images").iterdir(), key=lambda file: file.stem)
-    dimensions = set()
-    for example in examples:
-        scene = example.read()
-        (human,) = scene.human_labels
-        assert human.shape == scene.image.shape[: human.ndim]
-        assert human.min() == 0
-        assert human.max() > 1
-        dimensions.add((scene.image.ndim, human.ndim))
-    assert dimensions == {(2, 2), (3, 2), (3, 3)}
+            assert human.shape == scene.image.shape[: human.ndim]
+            assert len(np.unique(human)) > 1
 
 
 @pytest.mark.data

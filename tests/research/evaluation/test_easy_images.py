@@ -70,14 +70,10 @@ def score(easy, preset):
         EasyImage("square", size=256),
         replace(SQUARE, colour=True, contrast=5, noise=0),
         replace(DISKS, colour=True, contrast=5, noise=2),
-        replace(STRIPES, contrast=200, noise=60, dtype="uint16"),
         replace(RAMP, contrast=20, noise=0, dtype="float32"),
-        replace(DISKS, size=64),
         replace(STRIPES, size=128, blur=2.0),
-        replace(DISKS, size=128, blur=1.0),
         replace(RAMP, size=256, colour=True, contrast=5, noise=0),  # whose ramp is one step of 8 bits
         replace(RAMP, size=128, colour=True, contrast=100, noise=2),
-        replace(RAMP, size=128, colour=True, contrast=200, noise=0),
     ],
     ids=lambda easy: easy.name,
 )
@@ -95,7 +91,6 @@ def test_general_finds_the_truth(easy):
             replace(DISKS, size=128, blur=2.0),
             marks=pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime is not installed"),
         ),
-        replace(RAMP, size=128, contrast=5, noise=0),
         replace(SQUARE, size=384, contrast=140, noise=0),  # wider than what the network has seen
         replace(RAMP, size=400, colour=True, contrast=5, noise=0),
     ],
@@ -108,7 +103,6 @@ def test_microscopy_finds_the_objects(easy):
 @pytest.mark.parametrize(
     "easy",
     [
-        replace(STRIPES, colour=True, contrast=100, noise=45),
         replace(SQUARE, size=128, colour=True, blur=2.0),
         replace(RAMP, size=512, colour=True),  # so large that its two sides are two clusters
     ],
@@ -155,7 +149,6 @@ def test_evaluate_draws_them(tmp_path):
     words = ["evaluate", "-q", "--jobs", "1", "--easy", "--preset", "microscopy", "--limit", "2", "-o", str(tmp_path)]
     assert main(words) == 0
     assert (tmp_path / "images.csv").read_text().count("\n") == 3
-    assert main([*words, "--folder", str(tmp_path)]) == 2
 
 
 @pytest.mark.parametrize("preset", ["general", "photo"])
@@ -170,7 +163,7 @@ def test_what_is_a_speck_in_a_photograph_is_a_thing_in_a_small_picture(preset):
     assert adjusted_rand(result.labels, truth) >= 0.98
 
 
-@pytest.mark.parametrize("way", [(0.3, 1.0, 0.3), (0.99, 1.0, 0.49), (0.3, 0.3, -1.0), (1.0, 0.32, 0.56)])
+@pytest.mark.parametrize("way", [(0.3, 1.0, 0.3), (0.3, 0.3, -1.0)])
 @pytest.mark.parametrize(("contrast", "noise"), [(5, 0), (20, 8)])
 def test_a_pale_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     """The samples step at different places in 8 bits."""
@@ -183,7 +176,7 @@ def test_a_pale_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     assert adjusted_rand(result.labels, truth) >= 0.98
 
 
-@pytest.mark.parametrize("way", [(0.89, 1.0, -0.61), (0.2, 0.67, 1.0), (0.48, 0.79, -1.0), (-1.0, -0.06, -0.03)])
+@pytest.mark.parametrize("way", [(0.89, 1.0, -0.61), (-1.0, -0.06, -0.03)])
 @pytest.mark.parametrize(("contrast", "noise"), [(100, 2), (80, 1)])
 def test_a_strong_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     """Words of photographs would part it."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import imageio.v3 as iio
 import numpy as np
@@ -17,13 +18,20 @@ from scipy.io import savemat
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
+from napari_gsw.core.graph.merge_tree import build_merge_tree
+from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.methods import METHODS, choose, segment
-from napari_gsw.research.evaluation.data_sets import list_labelled_folder
+from napari_gsw.research.evaluation.data_sets import AnnotatedImage, list_labelled_folder, spread
 from napari_gsw.research.evaluation.evaluate import (
+    LEVEL_MEASURES,
+    LEVELS,
     OBJECT_MEASURES,
+    THRESHOLDS,
     ScoringTask,
+    find_best_levels,
     find_typical_human,
     score_example,
+    score_levels,
     score_partition,
 )
 from napari_gsw.sample_data import random_mosaic
@@ -128,12 +136,6 @@ def test_the_scores_are_those_of_the_labels(bsds, tmp_path):
         assert float(row["n_regions"]) == len(np.unique(labels))
 
 
-def test_the_labels_are_those_of_segment(folder, tmp_path):
-    assert run("--folder", folder, "-o", tmp_path / "out", "--save-labels", "--limit", 1, *QUICK) == 0
-    mine = gsw.segment(scene(0)[0], preset="paper", sweeps=30, site_size=20, seed=0)
-    assert np.array_equal(iio.imread(tmp_path / "out" / "labels" / "a.tif"), mine.labels)
-
-
 def test_two_processes_give_the_same(folder, tmp_path):
     for jobs in ("1", "2"):
         words = ["evaluate", "-q", "--jobs", jobs, "--folder", str(folder), "-o", str(tmp_path / jobs), *QUICK]
@@ -163,23 +165,12 @@ def test_bad_images_are_named_skipped_and_counted(bsds, tmp_path, capsys):
     assert rows["b"]["covering"] == ""
 
 
-def test_nothing_but_bad_images(bsds, tmp_path):
-    for name in "abc":
-        (bsds / "groundTruth" / "val" / f"{name}.mat").unlink()
-    assert run("--bsds", bsds, "-o", tmp_path / "out", *QUICK) == 3
-    found = json.loads((tmp_path / "out" / "evaluation.json").read_text())
-    assert found["images"] == 0
-    assert found["mean"] == {}
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--bsds", "nowhere"], "nowhere"),
         (["--labelme", "nowhere"], "nowhere"),
         (["--folder", "nowhere"], "nowhere"),
-        ([], "name one data set"),
-        (["--bsds", "a", "--folder", "b"], "name one data set"),
         (["--folder", "a", "--split", "val"], "--split belongs to --bsds"),
         (["--folder", "DATA", "--method", "magic"], "method must be one of gsw"),
         (["--folder", "DATA", "--method", "felzenszwalb", "--set", "sweeps=3"], "felzenszwalb has no setting 'sweeps'"),
@@ -195,9 +186,14 @@ def test_wrong_words_are_answered_in_one_line(folder, tmp_path, capsys, words, t
     assert err.count("\n") == 1
 
 
-def test_a_limit_is_spread_over_the_data_set(tmp_path):
-    from napari_gsw.research.evaluation.data_sets import spread
+@pytest.mark.parametrize("words", [[], ["--bsds", "a", "--folder", "b"]])
+def test_one_data_set_is_named(tmp_path, capsys, words):
+    with pytest.raises(SystemExit, match="2"):
+        run(*words, "-o", tmp_path)
+    assert "--folder" in capsys.readouterr().err
 
+
+def test_a_limit_is_spread_over_the_data_set(tmp_path):
     assert spread(list(range(80)), 8) == list(range(0, 80, 10))
     assert spread([1, 2], 5) == [1, 2]
     assert spread([1, 2], None) == [1, 2]
@@ -211,8 +207,6 @@ def test_the_typical_human_is_the_one_in_the_middle():
 
 
 def test_pixels_without_a_polygon_do_not_count():
-    from napari_gsw.research.evaluation.data_sets import AnnotatedImage
-
     truth = np.repeat([1, 2, 0], 4)[None]
     found = np.repeat([5, 6, 7], 4)[None]
     shown = AnnotatedImage(np.zeros((1, 12)), "YX", [truth], True)
@@ -359,3 +353,36 @@ def test_figures_of_others_are_not_written_over(tmp_path, capsys):
     assert main(["reproduce", "fig1", "-o", str(tmp_path), "--quick", "-q"]) == 2
     assert "fig1.png': the file exists" in capsys.readouterr().err
     assert (tmp_path / "fig1.png").read_text() == "mine"
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_scores_of_levels_are_those_of_painted_cuts(ignore):
+    rng = np.random.default_rng(0)
+    sites = np.kron(np.arange(1, 26).reshape(5, 5), np.ones((4, 4), int)).astype(np.int32)
+    sites[:2, :2] = 0  # no site there
+    right = [(i, i + 1) for i in range(25) if i % 5 < 4]
+    edges = np.array(right + [(i, i + 5) for i in range(20)], np.int32)
+    tree = build_merge_tree(25, edges, rng.random(len(edges)))
+    human_labels = [rng.integers(0, 4, sites.shape).astype(np.int32) for _ in range(3)]
+    result = SimpleNamespace(problem=SimpleNamespace(site_image=sites), hierarchy=tree)
+    scored = score_levels(MethodResult(sites, {}, result), AnnotatedImage(sites, "YX", human_labels, ignore))[LEVELS]
+    for place in (0, 20, 55, 99):
+        labels = np.concatenate(([0], tree.labels(THRESHOLDS[place]) + 1))[sites]
+        wheres = [human != 0 if ignore else None for human in human_labels]
+        pairs = list(zip(human_labels, wheres, strict=True))
+        rand = np.mean([probabilistic_rand(labels, [human], where) for human, where in pairs])
+        assert scored["probabilistic_rand"][place] == pytest.approx(rand)
+        information = np.mean([variation_of_information(labels, human, where) for human, where in pairs])
+        assert scored["variation_of_information"][place] == pytest.approx(information)
+        assert scored["covering"][place] == pytest.approx(np.mean([covering(labels, *pair) for pair in pairs]))
+        assert scored["n_regions"][place] == labels.max()
+
+
+def test_the_best_level_of_each_image_is_never_worse_than_that_of_all():
+    rng = np.random.default_rng(1)
+    rows = [{name: rng.random(100).tolist() for name in (*LEVEL_MEASURES, "n_regions")} for _ in range(4)]
+    best = find_best_levels(rows)
+    assert all((row["ois"] >= row["ods"]) == (name != "variation_of_information") for name, row in best.items())
+    vi = np.array([row["variation_of_information"] for row in rows])
+    assert best["variation_of_information"]["ods"] == vi.mean(axis=0).min()
+    assert best["variation_of_information"]["ois"] == vi.min(axis=1).mean()

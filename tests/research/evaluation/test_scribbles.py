@@ -127,19 +127,8 @@ def test_every_method_from_scribbles_is_scored(folder, tmp_path, method):
     if method in ("forest", "graph-cut"):
         pytest.importorskip("sklearn")
         pytest.importorskip("ortools")
-    words = [
-        "evaluate",
-        "-q",
-        "--jobs",
-        "1",
-        "--scribbles",
-        str(folder),
-        "-o",
-        str(tmp_path / "out"),
-        "--method",
-        method,
-    ]
-    assert main([*words, "--limit", "1"]) == 0
+    words = ["evaluate", "-q", "--jobs", "1", "--limit", "1", "--method", method]
+    assert main([*words, "--scribbles", str(folder), "-o", str(tmp_path / "out")]) == 0
     evaluation = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     assert evaluation["mean"]["dice"] > 0.95
     assert evaluation["settings"]["method"] == method

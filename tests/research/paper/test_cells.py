@@ -8,10 +8,12 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
+from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
-from napari_gsw.research.paper import cells
-from napari_gsw.research.training.membranes import fold_names, membrane_examples
+from napari_gsw.research.paper import cells, experiment
+from napari_gsw.research.paper.experiment import Study
+from napari_gsw.research.training.membranes import membrane_examples
 from napari_gsw.sample_data import sample
 
 
@@ -72,20 +74,23 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
 
     monkeypatch.setattr(cells, "learn_objects", learn)
     monkeypatch.setattr(cells, "learn_membranes", learn)
-    monkeypatch.setattr(cells, "can_learn", lambda quick: True)
     (tmp_path / "networks").mkdir()
     for k in range(cells.FOLDS):
         (tmp_path / "networks" / f"fold{k}.npz").touch()
-    choices = list(cells.choose_for_nuclei(list_labelled_folder(nuclei), tmp_path, False).values())
+    study = Study(JobOptions(tmp_path))
+    monkeypatch.setattr(experiment, "available_methods", lambda names: tuple(names))
+    examples = list_labelled_folder(nuclei)
+    choices, folds = cells.choose_for_nuclei(examples, study)
+    assert list(folds.values()) == [0, 1, 2, 0]
     of = [choice["microscopy"].settings for choice in choices]
-    assert [one.network[-9:] for one in of] == ["fold0.npz", "fold1.npz", "fold2.npz", "fold0.npz"]
-    assert [one.boundary_model[-18:] for one in of] == [f"objects_fold{k}.json" for k in (0, 1, 2, 0)]
+    assert [one.network[-9:] for one in of] == [f"fold{k}.npz" for k in range(3)]
+    assert [one.boundary_model[-18:] for one in of] == [f"objects_fold{k}.json" for k in range(3)]
     assert [choice["network-watershed"].options.network for choice in choices] == [one.network for one in of]
     examples = membrane_examples(sections)
     assert [example.name for example in examples] == ["membrane_00", "membrane_01", "membrane_10"]
-    assert fold_names(examples) == ["membrane_0", "membrane_0", "membrane_1"]
-    choices = list(cells.choose_for_membranes(examples, tmp_path, False).values())
-    models = [choice["membranes"].settings.boundary_model[-10:] for choice in choices]
-    assert models == ["fold0.json", "fold0.json", "fold1.json"]
-    assert choices[0]["mutex-watershed"].settings.boundary_model == choices[0]["membranes"].settings.boundary_model
+    choices, folds = cells.choose_for_membranes(examples, study)
+    assert list(folds.values()) == [0, 0, 1]
+    assert [choice["membranes"].settings.boundary_model[-10:] for choice in choices] == ["fold0.json", "fold1.json"]
+    for choice in choices:
+        assert choice["mutex-watershed"].settings.boundary_model == choice["membranes"].settings.boundary_model
     assert len(learnt) == 2

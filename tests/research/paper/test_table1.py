@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-import napari_gsw as gsw
 from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import spread
@@ -65,14 +64,15 @@ def test_the_papers_own_figures_stand_beside_ours():
     assert (row["paper_median_rand"], row["median_n_regions"]) == (0.7882, 11.0)
 
 
-def test_size_limits_are_kept_in_the_table(tmp_path):
-    """T_min is a setting of the chain, not a filter afterwards."""
-    problem = gsw.prepare(make_mosaics(tmp_path)[0].read().image, preset="paper", site_size=60)
-    for size in (3, 9):
-        labels = table1.find_best_labels(problem, {"min_size": size, "sweeps": 30}, 0)
-        sites = problem.sites - 1
-        first = np.unique(sites, return_index=True)[1]
-        assert np.unique(labels.ravel()[first], return_counts=True)[1].min() >= size
+def test_methods_are_of_the_same_superpixels_and_differ_in_their_moves():
+    choices = table1.choose_methods([*table1.METHODS, *table1.MIXING], 30)
+    settings = {name: choice.settings for name, choice in choices.items()}
+    assert settings["T_min 3"].min_size == settings["T_min 3, the paper's moves"].min_size == 3
+    assert settings["T_min 9, the paper's moves, lambda 3"].lam == 3
+    assert settings["T_min 9, whole-cluster moves"].regroups == 1
+    assert {settings[name].sweeps for name in ("rdd-crp", "dd-crp", *table1.POTTS)} == {30}
+    assert len({one.site_count for one in settings.values()}) == 1
+    assert settings["T_min 0"].consensus == "none"  # the best state
 
 
 def test_reproduce_names_what_it_wrote_and_refuses_the_unknown(tmp_path, capsys, monkeypatch):

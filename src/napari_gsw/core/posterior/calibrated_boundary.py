@@ -31,7 +31,7 @@ class CalibrationCurve(NamedTuple):
     posterior: float
 
 
-# Fitted by research/paper/calibration.py to the presets general and photo on training images of the Berkeley data set
+# Fitted by research/paper/quality.py to the presets general and photo on training images of the Berkeley data set
 # (100 without a network, 200 with one), with log odds from models and networks that had not seen the image. A boundary
 # counts as an annotator's within 0.75 % of the image's diagonal.
 WITHOUT_NETWORK = CalibrationCurve(0.272, 0.646, 0.006)

@@ -49,19 +49,22 @@ def add_parser(commands: Any) -> None:
     )
     command.set_defaults(run=run)
     group = command.add_argument_group("data set (one of them)")
+    data_set = group.add_mutually_exclusive_group(required=True)
     for name, text in DATA_SETS.items():
-        group.add_argument(f"--{name}", metavar="DIR", help=text)
+        data_set.add_argument(f"--{name}", metavar="DIR", help=text)
+    data_set.add_argument(
+        "--easy",
+        action="store_true",
+        help="plain shapes in noise that any method must get right, drawn by the program: those that the preset is for",
+    )
     group.add_argument("--split", metavar="S", help="train, val or test (may be left out if there is only one)")
     add_output(command, "folder to write into")
     for flag, text in (
-        ("--easy", "plain shapes in noise that any method must get right, drawn by the program: those for the preset"),
         ("--ignore-background", "with --folder: leave out pixels that are 0 in the labels, such as membranes"),
         ("--save-labels", "also write every label image into OUT/labels"),
         ("--levels", "also score the hierarchy, cut at 100 thresholds: the best for the set (ODS) and for each image"),
     ):
-        (group if flag in ("--easy", "--ignore-background") else command).add_argument(
-            flag, action="store_true", help=text
-        )
+        command.add_argument(flag, action="store_true", help=text)
     add_job_options(command)
     add_choices(command)
 
@@ -90,26 +93,19 @@ def _list_examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     from napari_gsw.research.evaluation import data_sets
     from napari_gsw.research.evaluation.easy_images import make_easy_images, select_for_preset
 
-    names = [name for name in DATA_SETS if getattr(arguments, name) is not None] + ["easy"] * arguments.easy
-    if len(names) != 1:
-        raise InputError(
-            "name one data set: --bsds DIR --split S, --labelme DIR, --folder DIR, --scribbles DIR, --easy"
-        )
-    if arguments.split is not None and names != ["bsds"]:
+    if arguments.split is not None and arguments.bsds is None:
         raise InputError("--split belongs to --bsds")
-    if arguments.ignore_background and names != ["folder"]:
+    if arguments.ignore_background and arguments.folder is None:
         raise InputError("--ignore-background belongs to --folder")
     if arguments.easy:
         return select_for_preset(arguments.preset, make_easy_images())
-    if names == ["bsds"]:
+    if arguments.bsds is not None:
         return list_bsds_examples(arguments.bsds, arguments.split)
-    if names == ["folder"]:
-        return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
-    return (
-        data_sets.list_labelme(arguments.labelme)
-        if arguments.labelme
-        else data_sets.list_scribbles(arguments.scribbles)
-    )
+    if arguments.labelme is not None:
+        return data_sets.list_labelme(arguments.labelme)
+    if arguments.scribbles is not None:
+        return data_sets.list_scribbles(arguments.scribbles)
+    return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
 
 
 def list_bsds_examples(folder: str, split: str | None) -> list[Example]:

@@ -23,7 +23,7 @@ from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
 from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.graph.merge_tree import MergeTree
+from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.output_folder import check_writable, ensure_folder
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_csv, write_json
@@ -197,37 +197,38 @@ def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str
 def score_example(task: ScoringTask) -> Record:
     """Read, segment and score an image."""
     annotated = task.example.read()
+    row, outcome = score_image(annotated, task.choice, task.seed, task.example.has_objects)
+    if task.labels is not None:
+        write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
+    return row | (score_levels(outcome, annotated) if task.levels else {})
+
+
+def score_image(
+    annotated: AnnotatedImage, choice: Choice, seed: int, has_objects: bool = False
+) -> tuple[Record, MethodResult]:
+    """Segment and score an image; return the result too."""
     arrays: dict[str, Any] = {} if annotated.seeds is None else {"seeds": annotated.seeds}
-    choice = task.choice.with_axes(annotated.axes)
+    choice, check = choice.with_axes(annotated.axes), interruption.raise_if_interrupted
     start = time.perf_counter()
-    outcome = segment(annotated.image, choice, task.seed, report=interruption.raise_if_interrupted, **arrays)
+    outcome = segment(annotated.image, choice, seed, report=check, **arrays)
     row: Record = {"seconds": time.perf_counter() - start}
     labels, truth = outcome.labels, annotated.human_labels[0]
-    if task.labels is not None:
-        write_labels(labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
     if annotated.seeds is not None:
-        return row | {"dice": mean_dice(labels, truth), "labels": float(len(np.unique(truth)))}
-    row |= score_partition(labels, annotated)
-    if task.example.has_objects:
-        # Without a 0, the largest region of the labels is the background.
+        row |= {"dice": mean_dice(labels, truth), "labels": float(len(np.unique(truth)))}
+    else:
+        row |= score_partition(labels, annotated)
+    if has_objects:  # without a 0, the largest region of the labels is the background
         counts = count_matches(mark_background(labels) if (truth == 0).any() else labels, truth)
         row |= counts_to_record(counts) | compute_object_measures(counts)
-    if task.levels:
-        assert outcome.result is not None
-        sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
-        row[LEVELS] = score_levels(sites, tree, annotated.human_labels, annotated.ignore_background)
-    return row
+    return row, outcome
 
 
-def score_partition(labels: NDArray[Any], annotated: AnnotatedImage, typical: int | None = None) -> dict[str, float]:
-    """Compute all scores of a partition, averaged over annotators (boundaries against all), and against one.
-
-    `typical` is the index of that annotator, see :func:`find_typical_human`.
-    """
+def score_partition(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
+    """Compute all scores of a partition, averaged over annotators (boundaries against all), and against one."""
     rows = compute_scores(labels, annotated.human_labels, ignore_background=annotated.ignore_background)
     overall = rows[-1]
     return {
-        "rand_one_human": rows[find_typical_human(annotated.human_labels) if typical is None else typical].rand,
+        "rand_one_human": rows[find_typical_human(annotated.human_labels)].rand,
         "rand_first_human": rows[0].rand,
         "probabilistic_rand": overall.rand,
         "adjusted_rand": overall.adjusted_rand,
@@ -251,22 +252,20 @@ def find_typical_human(human_labels: Sequence[NDArray[Any]]) -> int:
     return int(np.argmax(agreement.sum(axis=1)))
 
 
-def score_levels(
-    sites: Int32Array, tree: MergeTree, human_labels: Sequence[LabelImage], ignore_background: bool = False
-) -> dict[str, list[float]]:
-    """Compute each of `LEVEL_MEASURES` at each of `THRESHOLDS`, averaged over annotators, and the number of regions.
-
-    `sites` is the image of the superpixels of the hierarchy, 1..n, 0 where there is none. With `ignore_background`,
-    pixels that are 0 for an annotator are left out of that comparison.
-    """
+def score_levels(outcome: MethodResult, annotated: AnnotatedImage) -> Record:
+    """Compute each of `LEVEL_MEASURES` at each of `THRESHOLDS`, averaged over annotators, and the number of regions."""
+    assert outcome.result is not None
+    sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
+    # Labels of the sites at each threshold (thresholds, n + 1), 0 where there is no site.
     cuts = np.stack([np.concatenate(([0], tree.labels(threshold) + 1)) for threshold in THRESHOLDS])
-    scores = np.mean([_score_cuts(sites, cuts, human, ignore_background) for human in human_labels], axis=0)
+    ignores = annotated.ignore_background
+    scores = np.mean([_score_cuts(sites, cuts, human, ignores) for human in annotated.human_labels], axis=0)
     columns = {name: column.tolist() for name, column in zip(LEVEL_MEASURES, scores.T, strict=True)}
-    return {**columns, "n_regions": [float(cut.max()) for cut in cuts]}
+    return {LEVELS: {**columns, "n_regions": [float(cut.max()) for cut in cuts]}}
 
 
 def _score_cuts(sites: Int32Array, cuts: Int32Array, human: LabelImage, ignore_background: bool) -> Float64Array:
-    """Score cuts (thresholds, n + 1): pixels are counted once per site, and a cut adds up rows of that table."""
+    """Score cuts: pixels are counted once per site, and a cut adds up rows of that table."""
     mask = human != 0 if ignore_background else None
     table = contingency_table(sites, human, mask)
     numbers = np.unique(sites if mask is None else sites[mask])

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from napari_gsw.batch.jobs import Record
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import Example, spread
-from napari_gsw.research.evaluation.evaluate import Evaluation, ScoringTask, choose_headings, score_example
-from napari_gsw.research.paper.experiment import Study, available_methods, can_learn, choose_by_name
+from napari_gsw.research.evaluation.evaluate import Evaluation, choose_headings
+from napari_gsw.research.paper.experiment import Study, available_methods, has_models, score_methods
 from napari_gsw.research.training.membranes import fold_names
 from napari_gsw.research.training.membranes import learn_all as learn_membranes
 from napari_gsw.research.training.objects import learn_folds as learn_objects
@@ -26,13 +26,8 @@ QUICK_IMAGES = 2
 FOLDS = 3
 # The best of 33 settings on the twelve sections of the documentation.
 DISTANCE = {"threshold": 0.9, "smoothing": 8.0}
-# The methods of an image, by name.
-Choices = dict[str, Choice]
-
-
-def score(example: Example, seed: int, choices: Mapping[str, Choices]) -> Record:
-    """Score every method on an image; `choices` has those of each image by its name."""
-    return {name: score_example(ScoringTask(example, choice, seed)) for name, choice in choices[example.name].items()}
+# The methods of each fold by name, and the fold of each example.
+Folds = tuple[list[dict[str, Choice]], dict[Example, int]]
 
 
 def reproduce(study: Study) -> None:
@@ -45,60 +40,57 @@ def reproduce(study: Study) -> None:
         ("membranes", study.membranes, choose_for_membranes),
     ):
         if examples:
-            all_choices = choose_methods(examples, study.folder, study.quick)
+            choices, folds = choose_methods(examples, study)
             chosen = spread(examples, study.count(None, QUICK_IMAGES))
-            choices = {e.name: all_choices[e.name] for e in chosen}
-            records = study.run(f"cells-{data_set}", score, {e.name: (e,) for e in chosen}, choices=choices)
-            data[data_set] = summarize(chosen, choices[chosen[0].name], records)
+            cases = {example.name: (example, folds[example]) for example in chosen}
+            records = study.run(f"cells-{data_set}", score_methods, cases, choices=choices)
+            data[data_set] = summarize(chosen, choices[0], records)
     study.write("cells", {"data": data})
 
 
-def choose_for_nuclei(examples: Sequence[Example], folder: Path, quick: bool) -> dict[str, Choices]:
-    """Choose the methods for each example, with a network and couplings that have not seen it if possible."""
+def choose_for_nuclei(examples: Sequence[Example], study: Study) -> Folds:
+    """Choose the methods of each fold, with a network and couplings that have not seen its images if possible."""
+    folder = study.folder
     networks = [folder / "networks" / f"fold{k}.npz" for k in range(FOLDS)]
     models = [folder / "couplings" / f"objects_fold{k}.json" for k in range(FOLDS)]
-    is_held_out = all(network.exists() for network in networks) and can_learn(quick)
-    if not is_held_out:
-        print("napari-gsw: microscopy, as shipped, may have learnt from these very nuclei", file=sys.stderr)
-    elif not all(model.exists() for model in models):
-        print("napari-gsw: learning couplings for three folds of the nuclei (minutes)", file=sys.stderr)
-        learn_objects(str(examples[0].image.parents[1]), str(folder / "couplings"), str(folder / "networks"))
-    choices = {}
-    for k, example in enumerate(examples):
-        network = {"network": str(networks[k % FOLDS])} if is_held_out else {}
-        model = {"boundary_model": str(models[k % FOLDS])} if is_held_out else {}
-        choices[example.name] = {
-            "microscopy": choose_by_name("microscopy", network | model),
-            "microscopy, classical": choose_by_name("microscopy", {"objects": "classical"}),
-            "network-watershed": choose("network-watershed", changes=network),
-            "otsu-watershed": choose("otsu-watershed"),
-        }
-    return choices
+    learn = partial(learn_objects, str(examples[0].image.parents[1]), str(models[0].parent), str(networks[0].parent))
+    is_quick = study.quick or not all(network.exists() for network in networks)
+    is_held_out = has_models(models, learn, is_quick, "nuclei")
+    choices = []
+    for k in range(FOLDS):
+        network = {"network": str(networks[k])} if is_held_out else {}
+        model = {"boundary_model": str(models[k])} if is_held_out else {}
+        choices.append(
+            {
+                "microscopy": choose("gsw", "microscopy", network | model),
+                "microscopy, classical": choose("gsw", "microscopy", {"objects": "classical"}),
+                "network-watershed": choose("network-watershed", changes=network),
+                "otsu-watershed": choose("otsu-watershed"),
+            }
+        )
+    return choices, {example: k % FOLDS for k, example in enumerate(examples)}
 
 
-def choose_for_membranes(examples: Sequence[Example], folder: Path, quick: bool) -> dict[str, Choices]:
-    """Choose the methods for each example, with couplings that have not seen it if possible."""
+def choose_for_membranes(examples: Sequence[Example], study: Study) -> Folds:
+    """Choose the methods of each group of sections, with couplings that have not seen it if possible."""
     groups = fold_names(examples)
-    models = {group: folder / "membranes" / f"fold{k}.json" for k, group in enumerate(sorted(set(groups)))}
-    is_held_out = len(models) > 1 and can_learn(quick)
-    if not is_held_out:
-        print("napari-gsw: membranes, as shipped, may have learnt from these very sections", file=sys.stderr)
-    elif not all(model.exists() for model in models.values()):
-        print("napari-gsw: learning couplings for the folds of the membranes (minutes)", file=sys.stderr)
-        learn_membranes(examples, folder / "membranes")
+    names = sorted(set(groups))
+    models = [study.folder / "membranes" / f"fold{k}.json" for k in range(len(names))]
+    learn = partial(learn_membranes, examples, models[0].parent)
+    is_held_out = has_models(models, learn, study.quick or len(names) < 2, "sections")
     signed_graphs = available_methods(("multicut", "gasp", "mutex-watershed"))
-    choices = {}
-    for example, group in zip(examples, groups, strict=True):
-        changes = {"boundary_model": str(models[group])} if is_held_out else {}
-        choices[example.name] = {
-            "membranes": choose_by_name("membranes", changes),
-            **{name: choose(name, "membranes", changes) for name in signed_graphs},
-            "distance-watershed": choose("distance-watershed", changes=DISTANCE),
-        }
-    return choices
+    choices = []
+    for model in models:
+        changes = {"boundary_model": str(model)} if is_held_out else {}
+        ours = {"membranes": choose("gsw", "membranes", changes)}
+        others = {name: choose(name, "membranes", changes) for name in signed_graphs}
+        choices.append({**ours, **others, "distance-watershed": choose("distance-watershed", changes=DISTANCE)})
+    return choices, {e: names.index(group) for e, group in zip(examples, groups, strict=True)}
 
 
-def summarize(examples: Sequence[Example], choices: Choices, records: Mapping[str, Record]) -> dict[str, Any]:
+def summarize(
+    examples: Sequence[Example], choices: Mapping[str, Choice], records: Mapping[str, Record]
+) -> dict[str, Any]:
     """Compute for each method the means over all images, over every other one, and pooled over all objects."""
     methods = {}
     for name, choice in choices.items():

@@ -6,6 +6,7 @@ An experiment is its cases, a function that makes a record of a case, and what i
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +22,12 @@ from scipy.stats import wilcoxon
 
 from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
 from napari_gsw.core.array_types import Float64Array
-from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.files.output_folder import ensure_folder, replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.files.results import write_csv, write_json, write_text
-from napari_gsw.methods import Choice, choose
+from napari_gsw.methods import Choice
 from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder, list_scribbles
+from napari_gsw.research.evaluation.evaluate import score_image
 from napari_gsw.research.evaluation.simulated_annotator import SimulatedAnnotator
 from napari_gsw.sample_data import random_mosaic
 
@@ -84,8 +85,8 @@ class Study:
             name: [file for value in case if isinstance(value, Example) for file in value.files]
             for name, case in cases.items()
         }
-        work = partial(_call, function, shared)
-        records = run_jobs(title, work, cases, to_plain(shared), self.options, files)
+        depends_on = json.loads(json.dumps(shared, default=Choice.to_dict))
+        records = run_jobs(title, partial(_call, function, shared), cases, depends_on, self.options, files)
         self.failed |= {f"{title}/{name}": reason for name, reason in records.failed.items()}
         return dict(records.done)
 
@@ -115,11 +116,11 @@ def _call(function: Callable[..., Record], shared: Mapping[str, Any], case: tupl
     return function(*case, **shared)
 
 
-def to_plain(value: Any) -> Any:
-    """Convert choices of methods, also within mappings, to values for JSON."""
-    if isinstance(value, Choice):
-        return value.to_dict()
-    return {key: to_plain(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+def score_methods(example: Example, fold: int, seed: int, choices: Sequence[Mapping[str, Choice]]) -> Record:
+    """Score every method of the example's fold on it, by name."""
+    annotated = example.read()
+    has_objects = example.has_objects
+    return {name: score_image(annotated, choice, seed, has_objects)[0] for name, choice in choices[fold].items()}
 
 
 def available_methods(names: Iterable[str]) -> tuple[str, ...]:
@@ -134,14 +135,15 @@ def available_methods(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(available)
 
 
-def can_learn(quick: bool) -> bool:
-    """Return whether couplings are learnt, and tell the user if lightgbm is missing."""
-    return not quick and bool(available_methods(["learning"]))
-
-
-def choose_by_name(name: str, changes: Mapping[str, Any] | None = None) -> Choice:
-    """Choose the preset of that name, or the baseline method."""
-    return choose("gsw", name, changes) if name in PRESETS else choose(name, changes=changes)
+def has_models(models: Sequence[Path], learn: Callable[[], object], quick: bool, images: str) -> bool:
+    """Return whether there is a model for each fold of some images; they are learnt if that is possible."""
+    if quick or not available_methods(["learning"]):
+        print(f"napari-gsw: the models of the package may have learnt from these very {images}", file=sys.stderr)
+        return False
+    if not all(model.exists() for model in models):
+        print(f"napari-gsw: learning models for the folds of the {images} (minutes)", file=sys.stderr)
+        learn()
+    return True
 
 
 # ---- images that are made in the output folder
@@ -171,30 +173,27 @@ def p_value(a: Float64Array, b: Float64Array) -> float:
     return 1.0 if np.array_equal(a, b) else float(wilcoxon(a, b).pvalue)
 
 
-def gather(records: Iterable[Record], measures: Iterable[str]) -> dict[str, dict[str, Float64Array]]:
-    """Gather measures of each method, an array over the images, from records with a row for each method."""
-    rows = list(records)
-    return {name: {m: np.array([row[name][m] for row in rows]) for m in measures} for name in (rows[0] if rows else ())}
-
-
 def summarize_methods(
-    values: Mapping[str, Mapping[str, Float64Array]],
+    records: Sequence[Record],
+    measures: Iterable[str],
     ours: Iterable[str] = (),
     peers: Iterable[str] = (),
     tested: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Compute mean and median of what :func:`gather` returns, and p-values of ours against each peer."""
-    summary: dict[str, Any] = {
-        name: {
-            key: {m: float(statistic(value)) for m, value in measures.items()}
-            for key, statistic in (("mean", np.mean), ("median", np.median))
-        }
-        for name, measures in values.items()
-    }
-    for name in set(ours) & set(values):
-        summary[name]["p_value"] = {
-            peer: {m: p_value(values[name][m], values[peer][m]) for m in tested} for peer in peers if peer in values
-        }
+    """Compute mean and median of the measures of each method, and p-values of ours against each peer.
+
+    Each record is of an image, with a row for each method by its name.
+    """
+    names = records[0] if records else ()
+    values = {name: {m: np.array([record[name][m] for record in records]) for m in measures} for name in names}
+    summary: dict[str, Any] = {}
+    for name, columns in values.items():
+        mean = {m: float(np.mean(column)) for m, column in columns.items()}
+        summary[name] = {"mean": mean, "median": {m: float(np.median(column)) for m, column in columns.items()}}
+        if name in ours:
+            summary[name]["p_value"] = {
+                peer: {m: p_value(columns[m], values[peer][m]) for m in tested} for peer in peers if peer in values
+            }
     return summary
 
 

@@ -41,32 +41,30 @@ def sample_uncoupled(alpha: float, seed: int, sites: int, sweeps: int) -> Record
 def reproduce_fig1(study: Study) -> None:
     """Simulate, and write ``fig1.png``, ``fig1.csv`` and ``fig1.json``."""
     n, sweeps = FIG1_SITES, FIG1_QUICK_SWEEPS if study.quick else FIG1_SWEEPS
-    records = study.run(
-        "fig1", sample_uncoupled, {f"alpha {alpha:g}": (alpha,) for alpha in FIG1_ALPHAS}, sites=n, sweeps=sweeps
-    )
+    cases = {f"alpha {alpha:g}": (alpha,) for alpha in FIG1_ALPHAS}
+    records = study.run("fig1", sample_uncoupled, cases, sites=n, sweeps=sweeps)
     figure = make_figure(6.5, 3.6)
     axes = figure.subplots()
     rows: list[list[Any]] = []
-    summary: dict[str, Any] = {}
+    content: dict[str, Any] = {"n": n, "sweeps": sweeps}
     k = np.arange(n + 1)
-    for ink, alpha, (name, record) in zip((INKS[1], INKS[4]), FIG1_ALPHAS, records.items(), strict=True):
+    for ink, (name, record) in zip((INKS[1], INKS[4]), records.items(), strict=True):
+        (alpha,) = cases[name]
         exact = cluster_distribution(DirichletProcess(alpha), n)
         share = np.array(record["counts"]) / np.sum(record["counts"])
-        mean = float(k @ exact)
-        summary[name] = {
-            "exact_mean": mean,
+        content[name] = {
+            "exact_mean": float(k @ exact),
             "simulated_mean": float(k @ share),
             "approximation_alpha_log_n": alpha * float(np.log(n)),
             "total_variation": float(np.abs(exact - share).sum() / 2),
         }
         rows += [[alpha, int(i), exact[i], share[i]] for i in np.flatnonzero((exact > 1e-12) | (share > 0))]
-        axes.bar(k, share, width=0.8, color=ink, alpha=0.3, label=f"α = {alpha:g}, simulated")
-        axes.plot(k, exact, "o-", color=ink, markersize=3, linewidth=1, label=f"α = {alpha:g}, exact (mean {mean:.2f})")
+        axes.bar(k, share, width=0.8, color=ink, alpha=0.3, label=f"{name}, simulated")
+        axes.plot(k, exact, "o-", color=ink, markersize=3, label=f"{name}, exact (mean {k @ exact:.2f})")
     axes.set_xlim(0, 55)
     tidy_axes(axes, "number of clusters", "probability")
     axes.legend(frameon=False, fontsize=9)
-    table = (("alpha", "clusters", "exact", "simulated"), rows)
-    study.write("fig1", {"n": n, "sweeps": sweeps, **summary}, table, figure=figure)
+    study.write("fig1", content, (("alpha", "clusters", "exact", "simulated"), rows), figure=figure)
 
 
 # ---- figure 2: mean number of clusters against beta, on the graph of an image

@@ -4,47 +4,50 @@ Every method segments the same images. For images of the split that its coupling
 one of five models that has not seen the image (:mod:`napari_gsw.research.training.boundaries`). For both presets, the
 frequency with which annotators draw boundaries is compared with their predicted probability, and the uncertainty is
 scored as a detector of wrong boundaries.
+
+    python -m napari_gsw.research.paper.quality BSDS SPLIT MODELS [NETWORKS]
+
+fits the curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` to the annotators. MODELS and NETWORKS are the
+output folders of ``napari_gsw.research.training.boundaries`` and ``networks``: the log odds of each image come from the
+model and the network of five that have not seen it. It prints the curve of all images, and the calibration errors of
+curves that are fitted to half of the images on the other half.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, xlog1py, xlogy
 
 from napari_gsw.batch.jobs import Record
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import load_boundary_model
 from napari_gsw.core.image.normalized_image import normalize_image
+from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.calibrated_boundary import calibrate_boundary_odds
+from napari_gsw.core.posterior.regions import boundary_log_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import find_boundary_faces
 from napari_gsw.core.settings.presets import preset
-from napari_gsw.methods import choose, segment
-from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread
+from napari_gsw.methods import Choice, choose
+from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, list_bsds, spread
 from napari_gsw.research.evaluation.evaluate import (
     LEVELS,
     MEASURES,
     find_best_levels,
-    find_typical_human,
+    score_image,
     score_levels,
-    score_partition,
 )
 from napari_gsw.research.figures import INKS, make_figure, tidy_axes
-from napari_gsw.research.paper.experiment import (
-    Study,
-    available_methods,
-    can_learn,
-    format_methods,
-    gather,
-    summarize_methods,
-)
+from napari_gsw.research.paper import experiment
+from napari_gsw.research.paper.experiment import Study
 from napari_gsw.research.training.boundaries import FOLDS, fold_of, learn_all
 from napari_gsw.scores.partitions import default_tolerance, dilate_boundaries, find_boundaries
 
@@ -60,23 +63,16 @@ BINS, FINE_BINS = 10, 200
 QUICK_IMAGES = 4
 
 
-def score(example: Example, model: str, network: str, seed: int, methods: Sequence[str]) -> Record:
+def score(example: Example, fold: int, seed: int, choices: Sequence[Mapping[str, Choice]]) -> Record:
     """Score every method and the uncertainty on an image, with a model and a network that have not seen it."""
     annotated = example.read()
-    typical = find_typical_human(annotated.human_labels)
+    learnt = choices[fold]["photo"].settings
     record: Record = {}
-    for name in methods:
-        is_learnt = name == "photo" or name in SIGNED_GRAPHS
-        changes = {"axes": annotated.axes} | ({"boundary_model": model, "network": network} if is_learnt else {})
-        choice = choose("gsw" if name in OURS else name, "photo" if is_learnt else "general", changes)
-        start = time.perf_counter()
-        outcome = segment(annotated.image, choice, seed)
-        seconds = time.perf_counter() - start
-        record[name] = {**score_partition(outcome.labels, annotated, typical), "seconds": seconds}
+    for name, choice in choices[fold].items():
+        record[name], outcome = score_image(annotated, choice, seed)
         if outcome.result is not None and not annotated.ignore_background:
-            record[name]["uncertainty"] = score_uncertainty(outcome.result, annotated, model, network)
-            sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
-            record[name][LEVELS] = score_levels(sites, tree, annotated.human_labels)
+            args = (outcome.result, annotated, learnt.boundary_model, learnt.network)
+            record[name] |= {"uncertainty": score_uncertainty(*args), **score_levels(outcome, annotated)}
     return record
 
 
@@ -155,50 +151,51 @@ def detection_area(right: Float64Array, wrong: Float64Array) -> float:
 
 def reproduce(study: Study) -> None:
     """Segment and score, and write ``quality.json``, ``.md`` and ``.png``."""
-    methods = available_methods((*OURS, *PEERS, *SIGNED_GRAPHS))
     data: dict[str, Any] = {}
     for data_set, examples in study.compared_data().items():
-        models = find_models(examples, study.folder, study.quick)
+        choices, folds = choose_methods(examples, study)
         chosen = spread(examples, study.count(None, QUICK_IMAGES))
-        cases = {e.name: (e, *models[e]) for e in chosen}
-        records = list(study.run(f"quality-{data_set.lower()}", score, cases, methods=methods).values())
-        held_out = any(models[e][0] != "shipped" for e in chosen)
-        data[data_set] = summarize(records) | {"couplings": "held out" if held_out else "shipped model"}
+        cases = {example.name: (example, folds[example]) for example in chosen}
+        records = study.run(f"quality-{data_set.lower()}", score, cases, choices=choices)
+        is_held_out = choices[0]["photo"].settings.boundary_model != "shipped"
+        couplings = "held out" if is_held_out else "shipped model"
+        data[data_set] = summarize(list(records.values())) | {"couplings": couplings}
     text = [
-        format_methods(f"{name} ({of['images']} images, photo: {of['couplings']})", of["methods"], MEASURES)
+        experiment.format_methods(f"{name} ({of['images']} images, photo: {of['couplings']})", of["methods"], MEASURES)
         for name, of in data.items()
     ]
     study.write("quality", {"data": data}, text="".join(text) + "All figures are means over the images.\n")
     _draw(data, study)
 
 
-def find_models(examples: Sequence[Example], folder: Path, quick: bool) -> dict[Example, tuple[str, str]]:
-    """Find or learn for each example a boundary model and a network that have not seen it, as far as possible.
+def choose_methods(examples: Sequence[Example], study: Study) -> tuple[list[dict[str, Choice]], dict[Example, int]]:
+    """Choose the methods of each fold, and the fold of each example.
 
-    The bundled ones are used for all but the images that they were learnt from.
+    The models of the package are used for all but the images that they were learnt from.
     """
-    is_training = all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples)
-    if len(examples) < 2 * FOLDS or not is_training:
-        return dict.fromkeys(examples, ("shipped", "shipped"))
-    networks = [folder / "networks" / f"fold{k}.npz" for k in range(FOLDS)]
-    models = [folder / "boundaries" / f"fold{k}.json" for k in range(FOLDS)]
-    has_networks = all(file.exists() for file in networks)
-    is_held_out = can_learn(quick)
-    if not is_held_out:
-        print("napari-gsw: photo has learnt from these very images", file=sys.stderr)
-    elif not all(file.exists() for file in models):
-        print("napari-gsw: learning couplings for five folds of the images (minutes)", file=sys.stderr)
-        settings = preset("photo", coupling="contrast")
-        learn_all(examples, models[0].parent, settings, networks[0].parent if has_networks else None)
-    return {
-        e: (str(models[k]) if is_held_out else "shipped", str(networks[k]) if has_networks else "none")
-        for e, k in zip(examples, fold_of(len(examples)), strict=True)
-    }
+    changes = [{"boundary_model": "shipped", "network": "shipped"}] * FOLDS
+    if len(examples) >= 2 * FOLDS and all(e.kind == "bsds" and e.image.parent.name == LEARNT_ON for e in examples):
+        networks = [study.folder / "networks" / f"fold{k}.npz" for k in range(FOLDS)]
+        models = [study.folder / "boundaries" / f"fold{k}.json" for k in range(FOLDS)]
+        has_networks = all(network.exists() for network in networks)
+        settings, network_folder = preset("photo", coupling="contrast"), networks[0].parent if has_networks else None
+        learn = partial(learn_all, examples, models[0].parent, settings, network_folder)
+        if experiment.has_models(models, learn, study.quick, "photographs"):
+            changes = [{"boundary_model": str(model), "network": "none"} for model in models]
+        if has_networks:
+            changes = [c | {"network": str(network)} for c, network in zip(changes, networks, strict=True)]
+    names = experiment.available_methods((*OURS, *PEERS, *SIGNED_GRAPHS))
+    choices = []
+    for change in changes:
+        learnt = {"photo": choose("gsw", "photo", change)}
+        learnt |= {name: choose(name, "photo", change) for name in names if name in SIGNED_GRAPHS}
+        choices.append({n: learnt.get(n) or choose("gsw" if n in OURS else n, "general") for n in names})
+    return choices, dict(zip(examples, fold_of(len(examples)), strict=True))
 
 
 def summarize(records: Sequence[Record]) -> dict[str, Any]:
     """Compute means of each method, p-values of ours against each peer, and scores of our uncertainty."""
-    methods = summarize_methods(gather(records, MEASURES), OURS, PEERS, TESTED)
+    methods = experiment.summarize_methods(records, MEASURES, OURS, PEERS, TESTED)
     for name in methods:
         scored = [record[name] for record in records if "uncertainty" in record[name]]
         if scored:
@@ -241,3 +238,55 @@ def _draw(data: Mapping[str, Any], study: Study) -> None:
         axes.set_aspect("equal")
         tidy_axes(axes, "said to be a boundary", "people who draw it", title)
     study.write("quality", figure=figure)
+
+
+# ---- the curve that calibrates the probability of a boundary
+
+
+def collect_edges(example: Example, name: str, model: str, network: str = "none") -> Float64Array:
+    """Collect (edges, 4) of an image and a preset: learnt log odds, log odds of the posterior, annotators, length."""
+    annotated = example.read()
+    changes = {"boundary_model": model, "network": network} if name == "photo" else {}
+    result = segment(annotated.image, preset(name, axes=annotated.axes, **changes), seed=0)
+    assert result.problem.graph is not None
+    learnt, _ = predict_boundary_odds(result, annotated, model, network)
+    posterior = boundary_log_odds(result.snapshot.together)
+    return np.column_stack((learnt, posterior, annotator_agreement(result, annotated), result.problem.graph.length))
+
+
+def fit_curve(edges: Float64Array) -> Float64Array:
+    """Fit the curve of maximum likelihood: (3,) intercept, weight of the learnt odds, weight of the posterior."""
+    odds = np.column_stack((np.ones(len(edges)), edges[:, :2]))
+    human, length = edges[:, 2], edges[:, 3] / edges[:, 3].sum()
+
+    def loss(curve: Float64Array) -> float:
+        probability = expit(odds @ curve)
+        return -float((length * (xlogy(human, probability) + xlog1py(1 - human, -probability))).sum())
+
+    # Where the posterior adds nothing to the learnt log odds, its weight is 0 and not slightly negative.
+    return np.asarray(minimize(loss, np.array([0.0, 1.0, 0.0]), bounds=((None, None), (0, None), (0, None))).x)
+
+
+def calibration_error(edges: Float64Array, curve: Float64Array) -> float:
+    """Compute the mean difference of predicted probability and annotators, in bins of the probability."""
+    probability = expit(curve[0] + edges[:, :2] @ curve[1:])
+    weight, predicted, human = np.transpose(bin_by_probability(probability, edges[:, 2], edges[:, 3]))
+    return float(np.abs(predicted - human).sum() / weight.sum())
+
+
+def main(folder: str, split: str, models: str, networks: str | None = None) -> None:
+    """Fit, and print."""
+    examples = list_bsds(folder, split)
+    edges: list[Float64Array] = []
+    for example, fold in zip(examples, fold_of(len(examples)), strict=True):
+        model = str(Path(models, f"fold{fold}.json"))
+        network = "none" if networks is None else str(Path(networks, f"fold{fold}.npz"))
+        edges.append(np.concatenate([collect_edges(example, name, model, network) for name in OURS]))
+    print("curve", ", ".join(f"{x:.3f}" for x in fit_curve(np.concatenate(edges))))
+    even, odd = np.concatenate(edges[::2]), np.concatenate(edges[1::2])
+    for fitted, other in ((even, odd), (odd, even)):
+        print(f"of half of the images, on the others: error {calibration_error(other, fit_curve(fitted)):.3f}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -14,9 +14,10 @@ import numpy as np
 
 from napari_gsw.batch.jobs import Record
 from napari_gsw.core.array_types import LabelImage
-from napari_gsw.methods import METHODS, Choice
+from napari_gsw.core.settings.presets import PRESETS
+from napari_gsw.methods import METHODS, Choice, choose
 from napari_gsw.research.evaluation.data_sets import Example, spread
-from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES, ScoringTask, score_example
+from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES
 from napari_gsw.research.evaluation.simulated_annotator import (
     Chooser,
     SimulatedAnnotator,
@@ -30,11 +31,10 @@ from napari_gsw.research.paper.experiment import (
     BERKELEY,
     Study,
     available_methods,
-    choose_by_name,
     format_methods,
-    gather,
     make_mosaics,
     markdown_table,
+    score_methods,
     summarize_methods,
 )
 
@@ -59,19 +59,18 @@ N_SCRIBBLES, QUICK_SCRIBBLES = 10, 2
 MAX_SEGMENTS = 8
 
 
-def score(example: Example, seed: int, choice: Choice) -> Record:
-    """Score the labels that a method makes of scribbles."""
-    return score_example(ScoringTask(example, choice, seed))
+def choose_by_name(name: str) -> Choice:
+    """Choose the preset of that name, or the baseline method."""
+    return choose("gsw", name, CHANGES.get(name)) if name in PRESETS else choose(name)
 
 
-def simulate(example: Example, data_set: str, seed: int, choice: Choice, n_scribbles: int) -> Record:
+def simulate(example: Example, data_set: str, choice: Choice, seed: int, n_scribbles: int) -> Record:
     """Compute Dice and seconds after each scribble, by the name of the chooser."""
     annotated = example.read()
     annotator = SimulatedAnnotator(select_wanted(annotated.human_labels[0], data_set))
+    choice = choice.with_axes(annotated.axes)
     return {
-        name: simulate_scribbles(
-            annotated.image, annotator, choice.with_axes(annotated.axes), chooser, n_scribbles, seed
-        )._asdict()
+        name: simulate_scribbles(annotated.image, annotator, choice, chooser, n_scribbles, seed)._asdict()
         for name, chooser in CHOOSERS.items()
         if name != QUERY or METHODS[choice.method].samples
     }
@@ -86,36 +85,41 @@ def select_wanted(human: LabelImage, data_set: str) -> LabelImage:
         return np.where(human > 0, 2, 1).astype(np.int32)
     if data_set != BERKELEY:
         return human
-    numbers, index, pixels = np.unique(human, return_inverse=True, return_counts=True)
-    rank = np.empty(len(numbers), np.int32)
-    rank[np.argsort(-pixels, kind="stable")] = np.arange(1, len(numbers) + 1)
-    return np.where(rank <= MAX_SEGMENTS, rank, 0)[index].reshape(human.shape)
+    numbers, pixels = np.unique(human, return_counts=True)
+    wanted = np.zeros(human.shape, np.int32)
+    for rank, k in enumerate(np.argsort(-pixels, kind="stable")[:MAX_SEGMENTS], 1):
+        wanted[human == numbers[k]] = rank
+    return wanted
 
 
 def reproduce(study: Study) -> None:
     """Score and simulate, and write ``steering.json``, ``.md``, ``.csv``, ``.png`` and ``steering_curves.csv``."""
     pairs = study.scribbles or make_mosaics(study.folder, with_scribbles=True)
-    cases = {pair.name: (pair,) for pair in spread(pairs, study.count(None, QUICK_PAIRS))}
-    # A journal for each method, so that a change of one costs only that one.
-    scores = {
-        name: study.run(f"steering-{name}", score, cases, choice=choose_by_name(name))
-        for name in available_methods((*OURS, *PEERS))
-    }
+    chosen = spread(pairs, study.count(None, QUICK_PAIRS))
+    choices = {name: choose_by_name(name) for name in available_methods((*OURS, *PEERS))}
+    scores = study.run("steering", score_methods, {pair.name: (pair, 0) for pair in chosen}, choices=[choices])
     halves = assign_halves(pairs)
     courses = run_simulations(study, pairs)
     table, curves = summarize_scores(scores, halves), summarize_curves(courses)
     rows = [
-        [pair, halves[pair], name, *(record[m] for m in SCRIBBLE_MEASURES)]
-        for name, records in scores.items()
-        for pair, record in records.items()
+        [pair, halves[pair], name, *(row[m] for m in SCRIBBLE_MEASURES)]
+        for pair, record in scores.items()
+        for name, row in record.items()
     ]
     text = [
         format_methods(f"Labels from scribbles, {title} ({of['pairs']} pairs)", of["methods"], SCRIBBLE_MEASURES)
         for of, title in zip(table.values(), PARTS.values(), strict=True)
     ]
+    for data_set, methods in curves.items():
+        lines = [
+            [name, chooser, *(f"{value:.4f}" for value in curve["mean"])]
+            for name, method in methods.items()
+            for chooser, curve in method["choosers"].items()
+        ]
+        head = ["method", "next stroke", *map(str, range(len(lines[0]) - 2))]
+        text.append(f"### A robot on {data_set}, mean Dice after so many strokes\n\n{markdown_table(head, lines)}\n")
     content = {"failed": list(study.failed), "table": table, "curves": curves}
-    head = ("pair", "half", "method", *SCRIBBLE_MEASURES)
-    study.write("steering", content, (head, rows), "".join(text) + format_curves(curves))
+    study.write("steering", content, (("pair", "half", "method", *SCRIBBLE_MEASURES), rows), "".join(text))
     curve_rows = [
         [*key.split("/", 2), chooser, count, dice]
         for key, record in courses.items()
@@ -133,16 +137,14 @@ def run_simulations(study: Study, pairs: Sequence[Example]) -> dict[str, Record]
     # Of a folder with other images beside them, those that are named so.
     nuclei = [e for e in study.nuclei if e.name.startswith(NUCLEI)] or study.nuclei
     data = {SCRIBBLES: list(by_image.values())[::-1], BERKELEY: study.data.get(BERKELEY, ()), NUCLEI: nuclei}
+    cases = {
+        f"{data_set}/{name}/{example.name}": (example, data_set, choose_by_name(name))
+        for data_set, examples in data.items()
+        for name in available_methods(CORRECTED[data_set] if examples else ())
+        for example in spread(examples, study.count(IMAGES, QUICK_IMAGES))
+    }
     n_scribbles = QUICK_SCRIBBLES if study.quick else N_SCRIBBLES
-    records: dict[str, Record] = {}
-    for data_set, examples in data.items():
-        cases = {e.name: (e, data_set) for e in spread(examples, study.count(IMAGES, QUICK_IMAGES))}
-        for name in available_methods(CORRECTED[data_set]) if cases else ():
-            choice = choose_by_name(name, CHANGES.get(name))
-            title = f"steering-{data_set.lower()}-{name}"
-            done = study.run(title, simulate, cases, choice=choice, n_scribbles=n_scribbles)
-            records |= {f"{data_set}/{name}/{image}": record for image, record in done.items()}
-    return records
+    return study.run("steering-curves", simulate, cases, n_scribbles=n_scribbles)
 
 
 def assign_halves(pairs: Sequence[Example]) -> dict[str, str]:
@@ -151,14 +153,13 @@ def assign_halves(pairs: Sequence[Example]) -> dict[str, str]:
     return {pair.name: ("even", "odd")[number[pair.image.name] % 2] for pair in pairs}
 
 
-def summarize_scores(scores: Mapping[str, Mapping[str, Record]], halves: Mapping[str, str]) -> dict[str, Any]:
-    """Summarize each method over the pairs of each part that every method has labelled."""
+def summarize_scores(scores: Mapping[str, Record], halves: Mapping[str, str]) -> dict[str, Any]:
+    """Summarize each method over the pairs of each part."""
     content: dict[str, Any] = {}
     for part in PARTS:
-        chosen = [pair for pair, half in halves.items() if part in ("all", half)]
-        common = [pair for pair in chosen if all(pair in records for records in scores.values())]
-        values = gather(({name: scores[name][pair] for name in scores} for pair in common), SCRIBBLE_MEASURES)
-        content[part] = {"pairs": len(common), "methods": summarize_methods(values, OURS, PEERS, ["dice"])}
+        chosen = [record for pair, record in scores.items() if part in ("all", halves[pair])]
+        methods = summarize_methods(chosen, SCRIBBLE_MEASURES, OURS, PEERS, ["dice"])
+        content[part] = {"pairs": len(chosen), "methods": methods}
     return content
 
 
@@ -167,30 +168,14 @@ def summarize_curves(records: Mapping[str, Record]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for data_set, name in dict.fromkeys(tuple(key.split("/")[:2]) for key in records):
         chosen = [record for key, record in records.items() if key.startswith(f"{data_set}/{name}/")]
-        by_chooser = {}
+        choosers = {}
         for chooser in chosen[0]:
             dice = np.array([record[chooser]["dice"] for record in chosen])
-            by_chooser[chooser] = {
-                "mean": dice.mean(axis=0).tolist(),
-                "median": np.median(dice, axis=0).tolist(),
-                "seconds": float(np.mean([record[chooser]["seconds"] for record in chosen])),
-            }
-        content.setdefault(data_set, {})[name] = {"images": len(chosen), "choosers": by_chooser}
+            seconds = float(np.mean([record[chooser]["seconds"] for record in chosen]))
+            mean, median = dice.mean(axis=0).tolist(), np.median(dice, axis=0).tolist()
+            choosers[chooser] = {"mean": mean, "median": median, "seconds": seconds}
+        content.setdefault(data_set, {})[name] = {"images": len(chosen), "choosers": choosers}
     return content
-
-
-def format_curves(curves: Mapping[str, Any]) -> str:
-    """Format the mean Dice after 0, 1, 2 ... scribbles."""
-    text = ""
-    for data_set, methods in curves.items():
-        rows = [
-            [name, chooser, *(f"{value:.4f}" for value in curve["mean"]), f"{curve['seconds']:.2f}"]
-            for name, method in methods.items()
-            for chooser, curve in method["choosers"].items()
-        ]
-        head = ["method", "next stroke", *map(str, range(len(rows[0]) - 3)), "seconds each"]
-        text += f"### A robot on {data_set}, mean Dice after so many strokes\n\n{markdown_table(head, rows)}\n"
-    return text
 
 
 def _draw(curves: Mapping[str, Any], study: Study) -> None:
