@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import napari_gsw as gsw
-from napari_gsw.core.graph.boundary_cues import SiteSums, compute_local_cues
+from napari_gsw.core.graph.boundary_cues import SiteSums, compute_context_cues, compute_local_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest, load_photo_model
 from pictures import across_stripes, described, stripes
 
@@ -107,17 +109,25 @@ def test_lightgbm_trees_become_the_same_forest():
     assert forest.scores(rows) == pytest.approx(made.predict(rows, raw_score=True), abs=1e-6)
 
 
+def add_context(graph, cues, sums, odds):
+    return compute_context_cues(graph, cues, expit(odds), sums)
+
+
 def test_learning_on_images_of_its_own(tmp_path):
     pytest.importorskip("lightgbm")
-    from napari_gsw.research.training.boundaries import FOLDS, TrainingImage, fold_of, learn
+    from napari_gsw.research.training.boundaries import FOLDS, TrainingImage, fold_of, learn_folds
 
     looks = []
     for _ in range(FOLDS):
         words, graph, sites = described(stripes(20.0))
         sums = SiteSums(words, graph)
         apart = across_stripes(graph, sites).astype(float)
-        looks.append(TrainingImage(graph, sums, compute_local_cues(words, graph, sums), apart))
-    model = learn(looks, fold_of(len(looks)), {})
+        cues = compute_local_cues(words, graph, sums)
+        context = partial(add_context, graph, cues, sums)
+        looks.append(TrainingImage(cues, apart, graph.length / graph.length.mean(), context))
+    learn_folds(looks, fold_of(len(looks)).tolist(), tmp_path)
+    assert len(list(tmp_path.glob("fold?.json"))) == FOLDS
+    model = BoundaryModel.load(tmp_path / "boundaries.json")
     words, graph, sites = described(stripes(20.0))
     odds = model.log_odds(words, graph)
     across = across_stripes(graph, sites)

@@ -8,8 +8,9 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.features.object_network import to_uint8
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.research.training.object_images import (
+from napari_gsw.research.training.pictures import (
     WIDTH,
+    Picture,
     draw_shapes,
     draw_touching,
     make_centre_map,
@@ -71,9 +72,9 @@ def test_widths_go_by_octaves_and_pictures_are_seen_at_two_scales():
     assert make_width_map(labels)[0, 0] == 0
     labels[30:62, 30:62] = 0
     pictures = make_pictures(labels * 20, labels)
-    assert [one.labels.max() for one in pictures] == [1, 1]
-    assert median_width(pictures[0].labels) == pytest.approx(8 * 3, abs=1)  # three times is the most
-    assert np.array_equal(pictures[1].labels, labels > 0)
+    assert [one.labels[0].max() for one in pictures] == [1, 1]
+    assert median_width(pictures[0].labels[0]) == pytest.approx(8 * 3, abs=1)  # three times is the most
+    assert np.array_equal(pictures[1].labels[0], labels > 0)
     # A picture of stains is there more often.
     stained = np.stack((labels, 0 * labels, 3 * labels), axis=-1)
     assert len(make_pictures(100 * stained + 5, labels)) >= len(pictures)
@@ -81,7 +82,7 @@ def test_widths_go_by_octaves_and_pictures_are_seen_at_two_scales():
 
 def test_every_other_drawn_picture_has_no_object():
     pictures = draw_shapes(np.random.default_rng(3), 4, 64)
-    assert [bool(one.labels.any()) for one in pictures] == [False, True, False, True]
+    assert [bool(one.labels[0].any()) for one in pictures] == [False, True, False, True]
     shapes = pictures[1]
     assert shapes.image.shape == (64, 64, 3)
     assert shapes.targets.shape == (64, 64, 2)
@@ -110,10 +111,9 @@ def test_the_numbers_of_a_module_are_what_the_module_computes():
     pytest.importorskip("onnxruntime")
     from napari_gsw.core.features.network import INPUT_MEAN, INPUT_SCALE, Network
     from napari_gsw.research.training.network_training import NetworkModule
-    from napari_gsw.research.training.onnx_export import PLANS
 
     torch.manual_seed(0)
-    module = NetworkModule(PLANS["photo"])
+    module = NetworkModule("photo")
     image = RNG.normal(size=(2, 3, 32, 48)).astype(np.float32)
     for norm in module.norms.values():
         torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
@@ -142,16 +142,15 @@ def test_crops_of_no_change_are_the_picture():
     from napari_gsw.research.training import network_training as crops
 
     image = RNG.integers(0, 256, (32, 32, 3)).astype(np.uint8)
-    labels = crops.number_labels(RNG.integers(0, 9, (32, 32)))
-    store = crops.ImageStore([image], [[labels, labels]], torch.device("cpu"))
+    labels = RNG.integers(0, 9, (32, 32)).astype(np.int16)
+    store = crops.ImageStore([Picture(image, [labels, labels])], torch.device("cpu"))
     still = crops.Augmentation(zoom=1.0, turn=0.0, gamma=0.0, gain=0.0, contrast=0.0, grey=0.0)
-    rows = torch.tensor(crops.draw_crops(np.random.default_rng(0), (1,), 1, still))
-    rows[:, crops.ANGLE], rows[:, crops.MIRROR] = 0, 1
-    rows[:, [crops.POSITION_Y, crops.POSITION_X]] = 0.5
-    images, seen, extra = store.crops(rows, 32)
+    drawn = {name: torch.tensor(a) for name, a in crops.draw_crops(np.random.default_rng(0), (1,), 1, still).items()}
+    drawn["angle"][:], drawn["mirror"][:], drawn["position"][:] = 0, 1, 0.5
+    images, seen, extra = store.look_up(drawn, 32)
     assert extra is None
     assert images[0].permute(1, 2, 0).numpy() == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
-    assert np.array_equal(seen[0, ..., 1].numpy(), labels)
+    assert np.array_equal(seen[0, 1].numpy(), labels)
 
 
 def test_reliability_says_how_often_what_was_said_is_so():

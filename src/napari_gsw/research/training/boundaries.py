@@ -14,26 +14,25 @@ second forest also gets cues computed from the first one's predictions for image
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_cues import (
-    DIFFERENCES,
     SiteSums,
     compute_context_cues,
     compute_local_cues,
     mean_network_boundary,
 )
 from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest
-from napari_gsw.core.graph.region_graph import RegionGraph, build_region_graph
+from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
@@ -58,18 +57,17 @@ TREES: Mapping[str, Any] = {
 ROUNDS = 120
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingImage:
-    """The cues of an image and their target."""
+class TrainingImage(NamedTuple):
+    """The cues of the m edges of an image, and their target."""
 
-    graph: RegionGraph
-    sums: SiteSums  # of words and channels over the superpixels, from which the context cues are computed
-    cues: Float64Array  # (m, cues) local cues of each edge
+    cues: Float64Array  # (m, cues) local cues
     target: Float64Array  # (m,) fraction of annotators who separate the two superpixels
+    weight: Float64Array  # (m,)
+    add_context: Callable[[Float64Array], Float64Array]  # all cues, from a first estimate (m,) of the log odds
 
 
 def extract_cues(example: Example, settings: Settings) -> TrainingImage:
-    """Read an image and compute its local cues."""
+    """Read an image and compute its cues; long boundaries have a larger weight, and all images have the same."""
     annotated = example.read()
     image = normalize_image(annotated.image, annotated.axes)
     sites = make_superpixels(image, settings)
@@ -84,7 +82,12 @@ def extract_cues(example: Example, settings: Settings) -> TrainingImage:
         majority = find_site_majority(sites, int(sites.max()), segments)
         separated.append(majority[i] != majority[j])
     cues = compute_local_cues(features, graph, sums, mean_network_boundary(features, graph) if network else None)
-    return TrainingImage(graph, sums, cues, np.mean(separated, axis=0))
+    return TrainingImage(
+        cues,
+        np.mean(separated, axis=0),
+        graph.length / graph.length.mean(),
+        lambda odds: compute_context_cues(graph, cues, expit(odds), sums),
+    )
 
 
 def fit_trees(
@@ -123,38 +126,35 @@ def convert_trees(trees: Sequence[Mapping[str, Any]]) -> DecisionForest:
     return DecisionForest.from_dict(columns)
 
 
-def learn(
-    images: Sequence[TrainingImage], fold: NDArray[np.integer], cache: dict[frozenset[int], DecisionForest]
-) -> BoundaryModel:
-    """Learn both forests.
+def learn_folds(
+    images: Sequence[TrainingImage], groups: Sequence[Any], folder: Path, rounds: int = ROUNDS, **about: Any
+) -> None:
+    """Learn from all images, and without those of each group, and write the models into a folder.
 
-    Parameters
-    ----------
-    images : sequence of TrainingImage
-        The images.
-    fold : (images,) array of int
-        Images that are left out together.
-    cache : dict
-        First forests by the folds that they have not seen.
+    ``fold0.json`` and so on have not seen a group, in the order of the groups; ``boundaries.json`` has seen all.
     """
-    missing = frozenset(range(FOLDS)) - set(fold.tolist())
 
     def fit(rows: Sequence[Float64Array], chosen: Sequence[TrainingImage]) -> DecisionForest:
-        # Long boundaries have a larger weight, and all images have the same.
-        weights = [image.graph.length / image.graph.length.mean() for image in chosen]
-        return fit_trees(rows, [image.target for image in chosen], weights)
+        return fit_trees(rows, [image.target for image in chosen], [image.weight for image in chosen], rounds=rounds)
 
-    def fit_first(left_out: frozenset[int]) -> DecisionForest:
-        if left_out not in cache:
-            kept = [image for image, f in zip(images, fold, strict=True) if f not in left_out]
-            cache[left_out] = fit([image.cues for image in kept], kept)
-        return cache[left_out]
+    def keep(left_out: frozenset[Any]) -> list[TrainingImage]:
+        return [image for image, group in zip(images, groups, strict=True) if group not in left_out]
 
-    rows = []
-    for image, f in zip(images, fold, strict=True):
-        probability = expit(fit_first(missing | {int(f)}).scores(image.cues))
-        rows.append(compute_context_cues(image.graph, image.cues, probability, image.sums))
-    return BoundaryModel(fit_first(missing), fit(rows, images), network=len(images[0].sums.parts) == len(DIFFERENCES))
+    @cache
+    def fit_first(left_out: frozenset[Any]) -> DecisionForest | None:
+        kept = keep(left_out)
+        return fit([image.cues for image in kept], kept) if kept else None
+
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {f"fold{number}": frozenset([group]) for number, group in enumerate(sorted(set(groups)))}
+    for name, left_out in {**names, "boundaries": frozenset[Any]()}.items():
+        rows = []
+        for image, group in zip(images, groups, strict=True):
+            if group not in left_out:
+                unseen = fit_first(left_out | {group})
+                rows.append(image.add_context(unseen.scores(image.cues) if unseen else np.zeros(len(image.target))))
+        if rows and (first := fit_first(left_out)):
+            BoundaryModel(first, fit(rows, keep(left_out)), **about).save(folder / f"{name}.json")
 
 
 def learn_all(examples: Sequence[Example], folder: Path, settings: Settings, networks: Path | None = None) -> None:
@@ -162,15 +162,10 @@ def learn_all(examples: Sequence[Example], folder: Path, settings: Settings, net
 
     `networks` has ``fold0.npz`` and so on, a network for each fold that has not seen its images.
     """
-    fold = fold_of(len(examples))
+    fold = fold_of(len(examples)).tolist()
     names = ["none" if networks is None else str(networks / f"fold{k}.npz") for k in fold]
     images = [extract_cues(e, settings.replace(network=name)) for e, name in zip(examples, names, strict=True)]
-    cache: dict[frozenset[int], DecisionForest] = {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for left_out in range(FOLDS):
-        kept = [image for image, f in zip(images, fold, strict=True) if f != left_out]
-        learn(kept, fold[fold != left_out], cache).save(folder / f"fold{left_out}.json")
-    learn(images, fold, cache).save(folder / "boundaries.json")
+    learn_folds(images, fold, folder, network=networks is not None)
 
 
 def fold_of(count: int) -> Int64Array:
@@ -179,6 +174,6 @@ def fold_of(count: int) -> Int64Array:
 
 
 if __name__ == "__main__":
-    where, split, out, *networks = sys.argv[1:]
-    network_folder = Path(networks[0]) if networks else None
+    where, split, out, *rest = sys.argv[1:]
+    network_folder = Path(rest[0]) if rest else None
     learn_all(list_bsds(Path(where), split), Path(out), preset("photo", coupling="contrast"), network_folder)

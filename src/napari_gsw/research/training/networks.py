@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.normalized_image import check_image, estimate_range, scale_rgb, select_channels
 from napari_gsw.files.output_folder import replace_atomically
 from napari_gsw.files.plots import save_figure
-from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, list_bsds, list_labelled_folder
-from napari_gsw.research.training.object_images import ObjectPicture, draw_shapes, make_pictures
-from napari_gsw.research.training.onnx_export import PLANS, save_weights
+from napari_gsw.research.evaluation.data_sets import list_bsds, list_labelled_folder
+from napari_gsw.research.training.onnx_export import save_weights
+from napari_gsw.research.training.pictures import Picture, draw_shapes, read_objects, read_photograph
 
 # The network of all images has another seed than those of the folds, which are numbered from 0.
 ALL_IMAGES_SEED = 100
@@ -69,105 +67,49 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parse_arguments(words)
     import torch
 
-    from napari_gsw.research.training.network_training import (
-        LOSSES,
-        NetworkModule,
-        TrainingOptions,
-        TrainingTask,
-        number_labels,
-        train,
-    )
+    from napari_gsw.research.training.network_training import ImageStore, Trainer, TrainingOptions, train
 
     has_bsds = Path(options.folder, "groundTruth").is_dir()
     examples = list_bsds(options.folder, options.split) if has_bsds else list_labelled_folder(options.folder)
-    count = len(examples)
-    if options.folds > count:
-        raise InputError(f"folds must be at most the number of images, {count}, not {options.folds}")
+    if options.folds > len(examples):
+        raise InputError(f"folds must be at most the number of images, {len(examples)}, not {options.folds}")
     device = choose_device(options.device)
-    make_store = make_photo_stores if options.kind == "photo" else make_object_stores
-    store = make_store(options, examples, device, number_labels)
-    fold = np.arange(count) % max(options.folds, 1)
-    tasks: dict[str, TrainingTask] = {}
+    read = read_photograph if options.kind == "photo" else read_objects
+    pictures = [read(example) for example in examples]
+    others = list_labelled_folder(options.more) if options.more and options.kind == "objects" else []
+    common = [picture for example in others for picture in read(example)]
+    if options.kind == "objects":
+        common += draw_shapes(np.random.default_rng(options.seed), N_DRAWN, options.side)
+    training = TrainingOptions(options.steps, options.batch, options.side)
+    trainers: dict[str, Trainer] = {}
     for left_out in [*range(options.folds), None]:
-        seed = options.seed + (ALL_IMAGES_SEED if left_out is None else left_out)
-        torch.manual_seed(seed)
-        seen = np.arange(count) if left_out is None else np.flatnonzero(fold != left_out)
-        others = None if left_out is None else store(np.flatnonzero(fold == left_out), False)
-        name = "network" if left_out is None else f"fold{left_out}"
-        augmentation, loss = LOSSES[options.kind]
-        module = NetworkModule(PLANS[options.kind])
-        tasks[name] = TrainingTask(module, store(seen, True), others, augmentation, loss, seed)
+        seen: list[Picture] = []
+        unseen: list[Picture] = []
+        for number, some in enumerate(pictures):
+            (unseen if left_out is not None and number % options.folds == left_out else seen).extend(some)
+        trainers["network" if left_out is None else f"fold{left_out}"] = Trainer(
+            options.kind,
+            ImageStore([*seen, *common], device),
+            ImageStore(unseen, device) if unseen else None,
+            training,
+            options.seed + (ALL_IMAGES_SEED if left_out is None else left_out),
+        )
 
     def report(step: int) -> None:
         losses = [
-            f"{name} {task.curve[-1][1]:.4f}" + (f" ({task.other_curve[-1][1]:.4f})" if task.other_curve else "")
-            for name, task in tasks.items()
+            f"{name} {trainer.curve[-1][1]:.4f}" + (f" ({trainer.test_curve[-1][1]:.4f})" if trainer.test_curve else "")
+            for name, trainer in trainers.items()
         ]
         print(f"step {step}: {', '.join(losses)}", file=sys.stderr)
 
     torch.backends.cudnn.benchmark = True
-    training = TrainingOptions(steps=options.steps, batch=options.batch, side=options.side)
-    train(list(tasks.values()), training, device, report)
+    train(list(trainers.values()), report)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    for name, task in tasks.items():
-        about = {"seed": task.seed, "steps": options.steps, "pictures": len(task.images)}
-        print(f"{name} {save_weights(out / f'{name}.npz', options.kind, task.module.fuse_weights(), **about)}")
-    draw_curves(tasks, out / "curves.png")
-
-
-# Makes the store of images by their numbers, with or without those that every network learns from.
-MakeStore = Callable[[NDArray[np.integer], bool], Any]
-
-
-def make_photo_stores(
-    options: argparse.Namespace, examples: Sequence[Example], device: Any, number_labels: Callable[[Any], Any]
-) -> MakeStore:
-    """Read all photographs and the segmentations of all annotators."""
-    from napari_gsw.research.training.network_training import ImageStore
-
-    annotated = [example.read() for example in examples]
-    images = [read_photograph(scene) for scene in annotated]
-    labels = [[number_labels(human) for human in scene.human_labels] for scene in annotated]
-    return lambda numbers, _: ImageStore([images[k] for k in numbers], [labels[k] for k in numbers], device)
-
-
-def make_object_stores(
-    options: argparse.Namespace, examples: Sequence[Example], device: Any, number_labels: Callable[[Any], Any]
-) -> MakeStore:
-    """Read all images of objects, and scale them."""
-    from napari_gsw.research.training.network_training import ImageStore
-
-    pictures = [read_objects(example) for example in examples]
-    others = list_labelled_folder(options.more) if options.more else []
-    common = [picture for example in others for picture in read_objects(example)]
-    common += draw_shapes(np.random.default_rng(options.seed), N_DRAWN, options.side)
-
-    def make_store(numbers: NDArray[np.integer], with_common: bool) -> ImageStore:
-        chosen = [picture for k in numbers for picture in pictures[k]] + (common if with_common else [])
-        images, labels, targets = zip(*chosen, strict=True)
-        return ImageStore(images, [[number.astype(np.int16)] for number in labels], device, targets)
-
-    return make_store
-
-
-def read_photograph(scene: AnnotatedImage) -> NDArray[np.uint8]:
-    """Return an image as (h, w, 3) uint8; one that is not RGB becomes grey."""
-    values, is_rgb = select_channels(scene.image, check_image(scene.image, scene.axes))
-    if is_rgb and values.dtype == np.uint8:
-        return np.ascontiguousarray(values)
-    values = values if is_rgb else values.astype(np.float64).mean(axis=-1, keepdims=True)
-    scaled = np.rint(scale_rgb(values, estimate_range([values], True)) * 255).astype(np.uint8)
-    return np.ascontiguousarray(np.broadcast_to(scaled, (*scaled.shape[:2], 3)))
-
-
-def read_objects(example: Example) -> list[ObjectPicture]:
-    """Read an image of objects, at one scale or two."""
-    annotated = example.read()
-    if annotated.human_labels[0].ndim != 2:
-        raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
-    values, _ = select_channels(annotated.image, check_image(annotated.image, annotated.axes))
-    return make_pictures(values, annotated.human_labels[0].astype(np.int64))
+    for name, trainer in trainers.items():
+        about = {"seed": trainer.seed, "steps": options.steps, "pictures": len(trainer.images)}
+        print(f"{name} {save_weights(out / f'{name}.npz', options.kind, trainer.module.fuse_weights(), **about)}")
+    draw_curves(trainers, out / "curves.png")
 
 
 def choose_device(name: str) -> Any:
@@ -180,38 +122,30 @@ def choose_device(name: str) -> Any:
     return torch.device(chosen)
 
 
-def draw_curves(tasks: dict[str, Any], path: Path) -> None:
+def draw_curves(trainers: dict[str, Any], path: Path) -> None:
     """Draw the losses on training images in grey, and those on images not seen in colour."""
     from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
 
     figure = make_figure(6.4, 4.0)
     axes = figure.subplots()
-    for number, (name, task) in enumerate(tasks.items()):
-        axes.plot(*zip(*task.curve, strict=True), color=PAPER_INK, linewidth=1)
-        if task.other_curve:
+    for number, (name, trainer) in enumerate(trainers.items()):
+        axes.plot(*zip(*trainer.curve, strict=True), color=PAPER_INK, linewidth=1)
+        if trainer.test_curve:
             ink = INKS[number % len(INKS)]
-            axes.plot(*zip(*task.other_curve, strict=True), color=ink, label=f"{name}, images not seen")
-    if any(task.other_curve for task in tasks.values()):
+            axes.plot(*zip(*trainer.test_curve, strict=True), color=ink, label=f"{name}, images not seen")
+    if len(trainers) > 1:
         axes.legend(frameon=False, fontsize=8)
     tidy_axes(axes, "steps", "loss", "training (grey: training images)")
     with replace_atomically(path) as scratch:
         save_figure(figure, scratch)
 
 
-def run() -> int:
-    """Run the command, and print errors that the user can mend in one line."""
+if __name__ == "__main__":
     try:
         main()
     except InputError as error:
-        print(f"napari-gsw: {error}", file=sys.stderr)
-        return 2
+        sys.exit(f"napari-gsw: {error}")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        print(f"napari-gsw: {MISSING}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run())
+        sys.exit(f"napari-gsw: {MISSING}")

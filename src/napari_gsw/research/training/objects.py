@@ -38,7 +38,7 @@ from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, m
 from napari_gsw.files.results import write_csv
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
 from napari_gsw.research.training.boundaries import fit_trees
-from napari_gsw.research.training.object_images import draw_touching
+from napari_gsw.research.training.pictures import draw_touching
 
 TREES = {
     "objective": "binary",
@@ -93,10 +93,9 @@ def learn(images: Sequence[ObjectImage]) -> ObjectModel:
 
 def learn_folds(folder: str, out: str, networks: str) -> None:
     """Learn from all images, and without those of each fold, whose network has not seen them."""
-    files = sorted(Path(networks).glob("fold*.npz"))
-    if len(files) < 2:
+    folds = [Network.load(file, "objects") for file in sorted(Path(networks).glob("fold*.npz"))]
+    if len(folds) < 2:
         raise InputError(f"{networks!r} has no fold0.npz, fold1.npz ...: learn them by networks objects --folds 3")
-    folds = [Network.load(file, "objects") for file in files]
     images = []
     for number, example in enumerate(list_labelled_folder(folder)):
         annotated = example.read()
@@ -104,17 +103,15 @@ def learn_folds(folder: str, out: str, networks: str) -> None:
         images.append(extract_cues(values, annotated.human_labels[0], folds[number % len(folds)]))
     drawn = draw_touching(np.random.default_rng(0), N_TOUCHING)
     more = [extract_cues(values, labels, folds[number % len(folds)]) for number, (values, labels) in enumerate(drawn)]
-    target = Path(out)
-    target.mkdir(parents=True, exist_ok=True)
-    learn([*images, *more]).save(target / "objects.json")
-    for fold in range(len(folds)):
-        others = [image for number, image in enumerate(images) if number % len(folds) != fold]
-        learn([*others, *more]).save(target / f"objects_fold{fold}.json")
+    Path(out).mkdir(parents=True, exist_ok=True)
+    for fold in [None, *range(len(folds))]:
+        kept = [image for number, image in enumerate(images) if number % len(folds) != fold]
+        learn([*kept, *more]).save(Path(out, "objects.json" if fold is None else f"objects_fold{fold}.json"))
 
 
 def write_reliability(folder: str, out: str, networks: str) -> None:
     """Segment every image with the network and the model of its fold, and write how often the posterior is right."""
-    n_folds = len(sorted(Path(networks).glob("fold*.npz")))
+    n_folds = len(list(Path(networks).glob("fold*.npz")))
     pairs = []
     for number, example in enumerate(list_labelled_folder(folder)):
         annotated, fold = example.read(), number % n_folds
@@ -170,11 +167,6 @@ def _majority(sites: LabelImage, labels: LabelImage) -> Int64Array:
     return np.asarray(pairs.reshape(n + 1, k)[1:].argmax(axis=1))
 
 
-def main(folder: str, out: str, networks: str) -> None:
-    """Learn from a folder, and write the models and the reliability."""
-    learn_folds(folder, out, networks)
-    write_reliability(folder, out, networks)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    learn_folds(*sys.argv[1:])
+    write_reliability(*sys.argv[1:])

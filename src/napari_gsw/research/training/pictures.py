@@ -1,4 +1,4 @@
-"""Images of objects that an object network learns from: at a usual scale, with the centres of the objects."""
+"""Pictures that a network learns from: photographs, and objects at a usual scale with their centres."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from scipy import ndimage
 from skimage.segmentation import find_boundaries
 
 from napari_gsw.core.array_types import Float64Array, LabelImage
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.object_network import MIN_WIDTH, OCTAVES, rescale, to_uint8
+from napari_gsw.core.image.normalized_image import check_image, estimate_range, scale_rgb, select_channels
+from napari_gsw.research.evaluation.data_sets import Example
 
 # Width of an object in pixels to which images are scaled, and the limits of the scale.
 WIDTH = 28.0
@@ -21,12 +24,33 @@ MIN_OWN_WIDTH, MAX_OWN_WIDTH, OTHER_SCALE = 8.0, 60.0, 1.3
 STAIN_REPEATS, MIN_COLOUR = 3, 8.0
 
 
-class ObjectPicture(NamedTuple):
-    """An image with its labels and targets."""
+class Picture(NamedTuple):
+    """An image with the labels of one annotator or more, and further targets."""
 
     image: NDArray[np.uint8]  # (h, w, 3)
-    labels: LabelImage  # (h, w) 0, 1, 2, ...
-    targets: NDArray[np.uint8]  # (h, w, 2) centres and widths
+    labels: list[NDArray[np.int16]]  # (h, w) 0, 1, 2, ...
+    targets: NDArray[np.uint8] | None = None  # (h, w, 2) centres and widths of objects
+
+
+def read_photograph(example: Example) -> list[Picture]:
+    """Read a photograph and the segmentations of all annotators; an image that is not RGB becomes grey."""
+    scene = example.read()
+    values, is_rgb = select_channels(scene.image, check_image(scene.image, scene.axes))
+    if not is_rgb or values.dtype != np.uint8:
+        values = values if is_rgb else values.astype(np.float64).mean(axis=-1, keepdims=True)
+        values = np.rint(scale_rgb(values, estimate_range([values], True)) * 255).astype(np.uint8)
+    numbers = [np.unique(human, return_inverse=True)[1].reshape(human.shape) for human in scene.human_labels]
+    image = np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:2], 3)))
+    return [Picture(image, [labels.astype(np.int16) for labels in numbers])]
+
+
+def read_objects(example: Example) -> list[Picture]:
+    """Read an image of objects, at one scale or two."""
+    annotated = example.read()
+    if annotated.human_labels[0].ndim != 2:
+        raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
+    values, _ = select_channels(annotated.image, check_image(annotated.image, annotated.axes))
+    return make_pictures(values, annotated.human_labels[0].astype(np.int64))
 
 
 def median_width(labels: LabelImage) -> float:
@@ -63,13 +87,14 @@ def make_width_map(labels: LabelImage) -> NDArray[np.uint8]:
     return np.asarray(np.rint(255 * np.clip(width, 0, 1)), dtype=np.uint8)[labels]
 
 
-def make_picture(image: NDArray[np.uint8], labels: LabelImage) -> ObjectPicture:
+def make_picture(image: NDArray[np.uint8], labels: LabelImage) -> Picture:
     """Renumber the labels and make the targets."""
     numbers = np.unique(np.concatenate(([0], labels.ravel())), return_inverse=True)[1][1:].reshape(labels.shape)
-    return ObjectPicture(image, numbers, np.stack((make_centre_map(numbers), make_width_map(numbers)), axis=-1))
+    targets = np.stack((make_centre_map(numbers), make_width_map(numbers)), axis=-1)
+    return Picture(image, [numbers.astype(np.int16)], targets)
 
 
-def make_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPicture]:
+def make_pictures(image: NDArray[Any], labels: LabelImage) -> list[Picture]:
     """Make the pictures of an image (h, w) or (h, w, c) of any type, at the usual and at its own scale."""
     rgb, width = to_uint8(image), median_width(labels)
     pictures = [make_picture(*scale_to_width(rgb, labels))]
@@ -79,7 +104,7 @@ def make_pictures(image: NDArray[Any], labels: LabelImage) -> list[ObjectPicture
     return [picture for picture in pictures for _ in range(STAIN_REPEATS if is_stained else 1)]
 
 
-def draw_shapes(rng: np.random.Generator, count: int, side: int = 256) -> list[ObjectPicture]:
+def draw_shapes(rng: np.random.Generator, count: int, side: int = 256) -> list[Picture]:
     """Draw plain shapes in noise, in every other image, so that noise alone is no object."""
     rows, columns = np.mgrid[:side, :side].astype(np.float64)
     pictures = []
