@@ -1,8 +1,6 @@
-"""Segmentation methods by name.
+"""Segmentation methods by name, and a choice of one with all its settings.
 
-The method ``gsw`` is built in. Baselines are entry points of the group ``napari_gsw.methods`` and are imported when
-they are first used. A :class:`Choice` is a method with all its settings, so that a caller need not know which one it
-is.
+The method ``gsw`` is built in; baselines are entry points of the group ``napari_gsw.methods``.
 """
 
 from __future__ import annotations
@@ -44,21 +42,14 @@ ARRAY_NAMES = ("sites", "mask", "seeds", "init", *MAP_NAMES)
 class Method:
     """A segmentation method.
 
-    Parameters
-    ----------
-    function : callable
-        Takes an image and, by keyword, those of ``options``, ``settings``, ``axes``, ``seed``, ``report`` and of the
-        arrays ``sites``, ``mask``, ``seeds``, ``init``, ... that it has as parameters. Returns a label image, or a
-        :class:`~napari_gsw.Result` if it samples.
-    options : class of settings, optional
-        The settings that only this method has.
-    samples : bool
-        Whether it runs a Markov chain and returns a :class:`~napari_gsw.Result`.
+    The function takes an image and, by keyword, those of ``options``, ``settings``, ``axes``, ``seed``, ``report`` and
+    of the arrays ``sites``, ``mask``, ``seeds``, ``init``, ... that it has as parameters. It returns a label image, or
+    a :class:`~napari_gsw.Result` if it samples.
     """
 
     function: Callable[..., Any]
-    options: type[Options] | None = None
-    samples: bool = False
+    options: type[Options] | None = None  # the settings that only this method has
+    samples: bool = False  # whether it runs a Markov chain
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -81,24 +72,22 @@ class Method:
         return "settings" in self.parameters
 
 
+GSW = Method(segment_by_gsw, samples=True)
+
+
 class _Methods(Mapping[str, Method]):
     """The methods by name, each imported when it is looked up."""
-
-    def __init__(self) -> None:
-        self._loaded = {"gsw": Method(segment_by_gsw, samples=True)}
 
     @cached_property
     def _baselines(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
     def __getitem__(self, name: str) -> Method:
-        if name not in self._loaded:
-            self._loaded[name] = self._baselines[name].load()
-        return self._loaded[name]
+        method: Method = GSW if name == "gsw" else self._baselines[name].load()
+        return method
 
     def __iter__(self) -> Iterator[str]:
-        yield "gsw"
-        yield from self._baselines
+        return iter(("gsw", *self._baselines))
 
     def __len__(self) -> int:
         return 1 + len(self._baselines)
@@ -180,7 +169,7 @@ def segment(
     Parameters
     ----------
     image : array_like
-        As for :func:`napari_gsw.core.image.normalized_image.normalize_image`.
+        As for :func:`napari_gsw.segment`.
     choice : Choice
         As :func:`choose` makes it.
     seed : int
@@ -196,12 +185,6 @@ def segment(
     -------
     MethodResult
         The label image, its provenance and, of a method that samples, its result.
-
-    Examples
-    --------
-    >>> stripes = np.kron(np.eye(2), np.ones((30, 30)))
-    >>> int(segment(stripes, choose("gsw", changes={"sweeps": 20})).labels.max())
-    4
     """
     method = METHODS[choice.method]
     for name in arrays:
@@ -236,15 +219,7 @@ def segment(
 
 
 def open_image_for(path: str | os.PathLike[str], choice: Choice) -> tuple[Any, str]:
-    """Open the image of a file for a method.
-
-    Returns
-    -------
-    image : array
-        A lazy array only if the method works on it in blocks.
-    axes : str
-        The order of its axes.
-    """
+    """Open the image of a file and the order of its axes; it is lazy only if the method works on it in blocks."""
     image, axes = open_image(path)
     if not is_lazy(image):
         return image, axes

@@ -7,7 +7,6 @@ with the preset that suits it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,8 @@ import imageio.v3 as iio
 import numpy as np
 import skimage
 from numpy.typing import NDArray
+from scipy import ndimage
+from scipy.spatial import KDTree
 
 from napari_gsw.core.errors import InputError
 
@@ -41,8 +42,6 @@ def tissue() -> tuple[Image, Truth]:
 
 def mosaic() -> tuple[Image, Truth]:
     """Make six noisy colour patches with curved borders, 240 x 320 RGB."""
-    from scipy import ndimage
-
     rng = np.random.default_rng(6)
     truth = _patches((240, 320), 6, 40.0, rng)
     colours = np.array([[196, 78, 62], [72, 120, 180], [98, 160, 88], [222, 184, 84], [120, 84, 150], [200, 200, 196]])
@@ -65,8 +64,6 @@ def coffee() -> tuple[Image, Truth]:
 
 def coffee_scribbles() -> NDArray[np.uint8]:
     """Make scribbles on the coffee, (400, 600): 1 table, 2 saucer, 3 cup, 4 coffee, 5 spoon, 0 elsewhere."""
-    from scipy import ndimage
-
     lines: dict[int, list[tuple[tuple[int, int], ...]]] = {
         1: [((240, 40), (340, 60), (380, 120)), ((80, 500), (200, 560), (320, 520)), ((60, 60), (40, 160))],
         2: [((180, 110), (290, 150), (350, 240), (352, 370)), ((220, 450), (260, 460))],
@@ -86,24 +83,23 @@ def coffee_scribbles() -> NDArray[np.uint8]:
 def nuclei() -> tuple[Image, Truth]:
     """Make fluorescent nuclei, many of which touch, 256 x 256 uint16."""
     rng = np.random.default_rng(11)
-    cells = _Cells.scatter(46, (256, 256), rng)
-    return cells.draw((256, 256), rng)
+    cells = _scatter_cells(46, (256, 256), rng)
+    return _draw_cells(cells, (256, 256), rng)
 
 
 def nuclei_time() -> tuple[Image, Truth]:
     """Make fluorescent nuclei that move, 8 frames of 160 x 200 uint16; a nucleus keeps its label."""
     rng = np.random.default_rng(5)
-    cells = _Cells.scatter(22, (160, 200), rng)
-    speed = rng.normal(0, 1.6, cells.centres.shape)
-    frames = [replace(cells, centres=cells.centres + t * speed).draw((160, 200), rng) for t in range(8)]
-    return np.stack([image for image, _ in frames]), np.stack([truth for _, truth in frames])
+    cells = _scatter_cells(22, (160, 200), rng)
+    speed = np.zeros(cells.shape)
+    speed[:, :2] = rng.normal(0, 1.6, (len(cells), 2))
+    frames = [_draw_cells(cells + t * speed, (160, 200), rng) for t in range(8)]
+    images, truths = zip(*frames, strict=True)
+    return np.stack(images), np.stack(truths)
 
 
 def membranes() -> tuple[Image, Truth]:
     """Make cells with dark membranes, 256 x 256 uint8, as an electron microscope shows them."""
-    from scipy import ndimage
-    from scipy.spatial import KDTree
-
     rng = np.random.default_rng(8)
     shape = (256, 256)
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
@@ -125,12 +121,6 @@ def uneven_volume() -> tuple[Image, Truth]:
     return np.clip(levels[truth - 1] + rng.normal(0, 260, truth.shape), 0, 65535).astype(np.uint16), truth
 
 
-def photographs() -> dict[str, Image]:
-    """Return the colour photographs that come with scikit-image, by name."""
-    files = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg")
-    return {file[:-4]: _shipped(file[:-4], file) for file in files}
-
-
 def _shipped(name: str, file: str) -> Image:
     """Read an image of scikit-image from its file if it is installed, since `skimage.data` takes long to import."""
     path = Path(skimage.__file__).parent / "data" / file
@@ -139,8 +129,6 @@ def _shipped(name: str, file: str) -> Image:
 
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:
     """Make four to eight noisy patches of random colours with curved borders."""
-    from scipy import ndimage
-
     truth = _patches(shape, int(rng.integers(4, 9)), 26.0, rng)
     colours = rng.uniform(40, 215, (8, 3))
     shade = ndimage.gaussian_filter(rng.normal(0, 60, shape), 3)[..., None]
@@ -163,47 +151,36 @@ def sample(name: str) -> tuple[Image, Truth]:
 
 def _patches(shape: tuple[int, ...], count: int, smooth: float, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Make regions 1..count with smooth borders: each where its smooth random field is the largest."""
-    from scipy import ndimage
-
     fields = [ndimage.gaussian_filter(rng.normal(size=shape), smooth) for _ in range(count)]
     fields = [field / field.std() for field in fields]
     return np.asarray(np.argmax(fields, axis=0) + 1, dtype=np.uint8)
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Ellipses: (n, 2) centres and radii in pixels, (n,) angles and intensities."""
+def _scatter_cells(count: int, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Place ellipses at random so that some touch and none overlap much: centre, radii, angle, intensity (count, 6)."""
+    centres: list[NDArray[np.float64]] = []
+    while len(centres) < count:
+        place = rng.uniform(8, np.array(shape) - 8)
+        if all(np.hypot(*(place - other)) > 21 for other in centres):
+            centres.append(place)
+    radii = rng.uniform((10, 8), (14, 12), (count, 2))
+    return np.column_stack((centres, radii, rng.uniform(0, np.pi, count), rng.uniform(700, 2400, count)))
 
-    centres: NDArray[np.float64]
-    radii: NDArray[np.float64]
-    angles: NDArray[np.float64]
-    intensity: NDArray[np.float64]
 
-    @classmethod
-    def scatter(cls, count: int, shape: tuple[int, int], rng: np.random.Generator) -> _Cells:
-        """Place cells at random so that some touch and none overlap much."""
-        centres: list[NDArray[np.float64]] = []
-        while len(centres) < count:
-            place = rng.uniform(8, np.array(shape) - 8)
-            if all(np.hypot(*(place - other)) > 21 for other in centres):
-                centres.append(place)
-        radii = rng.uniform((10, 8), (14, 12), (count, 2))
-        return cls(np.array(centres), radii, rng.uniform(0, np.pi, count), rng.uniform(700, 2400, count))
-
-    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Image, NDArray[np.uint8]]:
-        """Draw the cells as a camera records them, uint16, and their labels."""
-        from scipy import ndimage
-
-        away = np.indices(shape)[:, np.newaxis] - self.centres.T[..., np.newaxis, np.newaxis]  # (2, n, h, w)
-        cos, sin = np.cos(self.angles)[:, np.newaxis, np.newaxis], np.sin(self.angles)[:, np.newaxis, np.newaxis]
-        along, across = away[0] * cos + away[1] * sin, away[1] * cos - away[0] * sin
-        far = np.hypot(along / self.radii[:, :1, np.newaxis], across / self.radii[:, 1:, np.newaxis])
-        nearest = far.argmin(axis=0)
-        truth = np.where(far.min(axis=0) < 1, nearest + 1, 0).astype(np.uint8)
-        texture = 1 + ndimage.gaussian_filter(rng.normal(0, 0.9, shape), 2)
-        light = np.where(truth > 0, self.intensity[nearest] * texture * (1 - 0.35 * far.min(axis=0) ** 2), 0)
-        blurred = 300 + ndimage.gaussian_filter(light, 1.3) + 60 * np.indices(shape)[1] / shape[1]
-        return rng.poisson(blurred / 6).astype(np.uint16) * np.uint16(6), truth
+def _draw_cells(
+    cells: NDArray[np.float64], shape: tuple[int, int], rng: np.random.Generator
+) -> tuple[Image, NDArray[np.uint8]]:
+    """Draw ellipses as a camera records them, uint16, and their labels."""
+    y, x, long, short, angle, intensity = cells.T[..., np.newaxis, np.newaxis]
+    down, right = np.indices(shape)[:, np.newaxis] - np.stack((y, x))  # (n, h, w)
+    along, across = down * np.cos(angle) + right * np.sin(angle), right * np.cos(angle) - down * np.sin(angle)
+    far = np.hypot(along / long, across / short)
+    nearest = far.argmin(axis=0)
+    truth = np.where(far.min(axis=0) < 1, nearest + 1, 0).astype(np.uint8)
+    texture = 1 + ndimage.gaussian_filter(rng.normal(0, 0.9, shape), 2)
+    light = np.where(truth > 0, intensity.ravel()[nearest] * texture * (1 - 0.35 * far.min(axis=0) ** 2), 0)
+    blurred = 300 + ndimage.gaussian_filter(light, 1.3) + 60 * np.indices(shape)[1] / shape[1]
+    return rng.poisson(blurred / 6).astype(np.uint16) * np.uint16(6), truth
 
 
 # Layers as (data, options, type). napari's File > Open Sample calls the functions below.
