@@ -8,9 +8,13 @@ from scipy import ndimage
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.block_objects import find_flat_objects
-from napari_gsw.core.posterior.object_contrast import EdgeContrast, find_contrasting_objects, measure_contrast
-from napari_gsw.core.posterior.objects import keep_objects
+from napari_gsw.core.posterior.objects import (
+    EdgeContrast,
+    find_contrasting_objects,
+    find_flat_objects,
+    keep_objects,
+    measure_contrast,
+)
 
 EVERYWHERE = np.ones((128, 128), bool)
 

@@ -9,8 +9,13 @@ from skimage.measure import label
 
 import napari_gsw as gsw
 from napari_gsw.core.image.foreground_signal import make_signal_image
-from napari_gsw.core.posterior.block_objects import label_stitched_objects
-from napari_gsw.core.posterior.objects import assign_pixels, find_objects, measure_appearance, split_at_necks
+from napari_gsw.core.posterior.objects import (
+    assign_pixels,
+    find_objects,
+    label_stitched_objects,
+    measure_appearance,
+    split_at_necks,
+)
 from napari_gsw.scores.partitions import adjusted_rand
 from pictures import CENTRES, cells
 

@@ -25,7 +25,7 @@ from napari_gsw.core.image.spacing import get_spacing
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.stage import Report, Stage
-from napari_gsw.core.posterior.object_contrast import has_contrast, measure_contrast
+from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.core.sites.superpixels import check_mask, validate_sites

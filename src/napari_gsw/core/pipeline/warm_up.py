@@ -30,6 +30,7 @@ N_KERNELS = 105
 LATE_IMPORTS = ("scipy.ndimage", "scipy.optimize", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.special")
 # New objects after which Python looks for garbage: numba makes millions, and a 15th of the time goes into looking.
 GC_THRESHOLD = 400_000
+_SMALL_IMAGE = np.stack([*20 * np.indices((12, 12)), np.full((12, 12), 99)], axis=-1).astype(np.uint8)
 
 
 def warm_up() -> None:
@@ -38,13 +39,13 @@ def warm_up() -> None:
     with rare_garbage_collection():
         try:
             if process is not None:
-                prepare(_small_image(), site_size=4)
+                prepare(_SMALL_IMAGE, site_size=4)
                 find_consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
                 process.wait()
         finally:
             if process is not None:
                 process.terminate()
-        segment(_small_image(), site_size=4, sweeps=1, seed=0, regroups=1)
+        segment(_SMALL_IMAGE, site_size=4, sweeps=1, seed=0, regroups=1)
 
 
 def compile_sampler() -> None:
@@ -107,11 +108,6 @@ def rare_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-def _small_image() -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    rows, columns = np.indices((12, 12), np.uint8)
-    return np.stack((20 * rows, 20 * columns, 9 * (rows + columns)), axis=-1)
 
 
 class BackgroundWarmUp:

@@ -53,17 +53,9 @@ class Query(NamedTuple):
 def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Array | None = None) -> Query | None:
     """Choose the site to ask the user about; None if there are no draws yet or no uncertainty is left.
 
-    Parameters
-    ----------
-    summary : Summary
-        Summary of a posterior after the burn-in.
-    asked : (n,) bool array, optional
-        Sites that are not to be asked about.
-    labels : (n,) integer array, optional
-        Candidate labels > 0 of the sites unless the problem is closed. The default are the clusters of the summary.
+    `asked` (n,) are not asked about. `labels` (n,) > 0 are the candidates unless the problem is closed, by default the
+    clusters of the summary.
 
-    Examples
-    --------
     >>> from napari_gsw import segment
     >>> image = np.kron([[0.0, 0.5, 1.0]], np.ones((20, 20)))
     >>> scribbles = np.zeros((20, 60), int)
@@ -80,7 +72,8 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
     draws = draws[np.linspace(0, len(draws) - 1, count).astype(np.int64)]
     names, drawn = label_draws(summary, draws, labels)
     probability = estimate_label_probabilities(summary, drawn, len(names))
-    doubt = entropy(probability) / np.log(max(len(names), 2))
+    nats = -(probability * np.log(np.maximum(probability, 1e-300))).sum(axis=1)
+    doubt = nats / np.log(max(len(names), 2))
     if doubt[free].max() < MIN_ENTROPY:
         return None
     sites = find_candidates(summary, doubt, free)
@@ -99,8 +92,7 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
 def label_draws(summary: Summary, draws: Int32Array, labels: Int64Array | None = None) -> tuple[Int64Array, Int64Array]:
     """Return the label names (k,), and which of them each site has in each draw (d, n).
 
-    In a closed problem a cluster has the label of its seed. Otherwise it has the label that most of its pixels have in
-    a partition (n,).
+    In a closed problem a cluster has the label of its seed, otherwise that of most of its pixels in a partition (n,).
     """
     if summary.problem.closed:
         names, anchors = np.unique(summary.seeds, return_index=True)
@@ -197,8 +189,3 @@ def encode_labels(drawn: Int64Array) -> Int64Array:
     frequency = _count_labels(drawn, int(drawn.max()) + 1)
     rank = np.argsort(np.argsort(-frequency, axis=1, kind="stable"), axis=1, kind="stable")
     return np.minimum(rank[np.arange(drawn.shape[1]), drawn], MAX_CODES - 1)
-
-
-def entropy(probabilities: Float64Array) -> Float64Array:
-    """(n,) entropy of distributions (n, k) in nats."""
-    return np.asarray(-(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(axis=1))

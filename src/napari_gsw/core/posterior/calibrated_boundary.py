@@ -7,8 +7,6 @@ about 80 % are near one that an annotator has drawn.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,53 +20,31 @@ from napari_gsw.core.posterior.uncertainty import make_boundary_image
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.special import expit
 
-
-class CalibrationCurve(NamedTuple):
-    """Weights of the calibrated log odds: a constant, the learnt log odds, and those of the posterior."""
-
-    intercept: float
-    learnt: float
-    posterior: float
-
-
 # Fitted by research/paper/quality.py to the presets general and photo on training images of the Berkeley data set
 # (100 without a network, 200 with one), with log odds from models and networks that had not seen the image. A boundary
-# counts as an annotator's within 0.75 % of the image's diagonal.
-WITHOUT_NETWORK = CalibrationCurve(0.272, 0.646, 0.006)
-WITH_NETWORK = CalibrationCurve(0.464, 0.691, 0.0)
+# counts as an annotator's within 0.75 % of the image's diagonal. Weights of the calibrated log odds: a constant, the
+# learnt log odds, and those of the posterior.
+WITHOUT_NETWORK = 0.272, 0.646, 0.006
+WITH_NETWORK = 0.464, 0.691, 0.0
 
 
 def calibrate_boundary_odds(log_odds: Float64Array, together: Float64Array, network: bool = False) -> Float64Array:
-    """(m,) log odds that an annotator draws a boundary along an edge.
+    """(m,) log odds that an annotator draws a boundary along an edge, from those of a `BoundaryModel`.
 
-    `log_odds` (m,) are those of a `BoundaryModel`, which uses a network or not, and `together` (m,) is the posterior
-    probability that the two ends share a cluster.
+    `together` (m,) is the posterior probability that the two ends share a cluster.
     """
-    curve = WITH_NETWORK if network else WITHOUT_NETWORK
-    return np.asarray(curve.intercept + curve.learnt * log_odds + curve.posterior * boundary_log_odds(together))
+    intercept, learnt, posterior = WITH_NETWORK if network else WITHOUT_NETWORK
+    return np.asarray(intercept + learnt * log_odds + posterior * boundary_log_odds(together))
 
 
 def make_calibrated_boundary(
     image: ArrayLike, result: Result, model: BoundaryModel | None = None
 ) -> NDArray[np.float32]:
-    """Make an image of the probability that an annotator draws a boundary through a pixel.
+    """Make a float32 image of the probability that an annotator draws a boundary through a pixel; 0 within a site.
 
-    Parameters
-    ----------
-    image : array
-        The segmented image, a two-dimensional photograph.
-    result : Result
-        Its segmentation.
-    model : BoundaryModel, optional
-        Model of annotated boundaries. The default is the bundled one, with its network if that can be computed.
+    `image` is the segmented 2D photograph, `result` its segmentation, and `model` one of annotated boundaries, by
+    default the bundled one, with its network if that can be computed.
 
-    Returns
-    -------
-    float32 array
-        Probability of each pixel beside another site, 0 elsewhere.
-
-    Examples
-    --------
     >>> from napari_gsw import segment
     >>> image = np.kron(np.eye(2), np.ones((30, 30)))
     >>> probability = make_calibrated_boundary(image, segment(image, seed=0))

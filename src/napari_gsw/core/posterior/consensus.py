@@ -82,10 +82,8 @@ def compute_expected_loss(
     return float(_measure_distances(_check_partition(labels, rows.shape[1]), rows, loss, points).mean())
 
 
-def find_consensus(
-    draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None, max_clusters: int | None = None
-) -> Consensus:
-    """Find a partition of small expected loss, of at most `max_clusters`.
+def find_consensus(draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None = None) -> Consensus:
+    """Find a partition of small expected loss.
 
     The search starts from the three best of 32 draws and from no clusters. From each start it merges clusters and moves
     single sites while the loss over 25 draws decreases, as SALSO does (Dahl, Johnson and Müller 2022), and then from
@@ -103,14 +101,10 @@ def find_consensus(
     [0, 0, 1, 1]
     """
     rows, points = _check_draws(draws, loss, weight)
-    limit = rows.shape[1] if max_clusters is None else max_clusters
     few = _thin(rows, MAX_CANDIDATES)
     expected = [_measure_distances(row, few, loss, points).mean() for row in few]
     starts = few[np.argsort(expected, kind="stable")[:N_STARTS]]
-    candidates = [row for row in starts if row.max() < limit]
-    candidates.extend(_search(starts, rows, loss, points, limit))
-    if not candidates:  # no memory for a search, and every start has too many clusters
-        candidates.append(np.zeros(rows.shape[1], np.int32))
+    candidates = [*starts, *_search(starts, rows, loss, points)]
     expected = [float(_measure_distances(labels, rows, loss, points).mean()) for labels in candidates]
     best = int(np.argmin(expected))
     return Consensus(candidates[best].copy(), loss, expected[best])
@@ -182,7 +176,7 @@ def _loss_scale(points: Float64Array, loss: Loss) -> float:
     return total * (total - 1) if points.size > 1 else 1.0
 
 
-def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array, limit: int) -> list[Int32Array]:
+def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array) -> list[Int32Array]:
     """Search from each start and from no clusters, then from the best result over more draws."""
     n = rows.shape[1]
     n_clusters = int(rows.max()) + 1
@@ -193,12 +187,12 @@ def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Arr
         return []
     few = _thin(rows, min(N_ROUGH_DRAWS, max_draws))
     empty = np.full(n, -1, np.int32)
-    rough = [_local_search(start, few, slots, loss, points, limit) for start in (*starts, empty)]
+    rough = [_local_search(start, few, slots, loss, points) for start in (*starts, empty)]
     if len(few) == len(rows):
         return rough
     many = _thin(rows, min(N_FINE_DRAWS, max_draws))
     best = int(np.argmin([_measure_distances(row, many, loss, points).mean() for row in rough]))
-    return [_local_search(rough[best], many, slots, loss, points, limit), *rough]
+    return [_local_search(rough[best], many, slots, loss, points), *rough]
 
 
 class _SearchTables(NamedTuple):
@@ -210,13 +204,10 @@ class _SearchTables(NamedTuple):
     shared: Float64Array  # (rows, slots) weight of the overlap
 
 
-def _local_search(
-    start: Int32Array, draws: Int32Array, slots: int, loss: Loss, weight: Float64Array, limit: int
-) -> Int32Array:
-    """Search from a partition, or from labels -1, for one that no single move or merge improves.
+def _local_search(start: Int32Array, draws: Int32Array, slots: int, loss: Loss, weight: Float64Array) -> Int32Array:
+    """Search from a partition, or from labels -1, for one of up to `slots` clusters that no move or merge improves.
 
-    The search has at most `slots` clusters at a time, its result `limit`. Changes lower the summed loss by a minimal
-    gain, so that rounding cannot make it go round in circles.
+    Changes lower the summed loss by a minimal gain, so that rounding cannot make it go round in circles.
     """
     clusters = draws.max(axis=1).astype(np.int64) + 1
     # (n, draws) row of the table for each site and draw
@@ -233,8 +224,8 @@ def _local_search(
     # After a full round, only the sites that are easiest to move are visited until they rest: most others would stay.
     bound = math.inf
     for _ in range(MAX_ROUNDS):
-        changes = _merge_clusters(tables, len(draws), limit, binder, min_gain) if bound == math.inf else 0
-        changes += _move_sites(tables, columns, weight, limit, binder, min_gain, margin, bound)
+        changes = _merge_clusters(tables, len(draws), binder, min_gain) if bound == math.inf else 0
+        changes += _move_sites(tables, columns, weight, binder, min_gain, margin, bound)
         if changes > 0:
             bound = float(np.partition(margin, len(start) // EASY_SHARE)[len(start) // EASY_SHARE])
         elif bound < math.inf:
@@ -258,8 +249,7 @@ def _compute_losses(
 ) -> Float64Array:
     """(d,) losses, not yet divided by their scale, between a partition (n,) and draws (d, n) of canonical labels.
 
-    The sites are visited in `order`, cluster by cluster of `labels`, so that one row of the contingency table is
-    enough.
+    The sites are visited in `order`, cluster by cluster, so that one row of the contingency table is enough.
     """
     n = labels.size
     result = np.empty(draws.shape[0], np.float64)
@@ -294,7 +284,7 @@ def _compute_losses(
 
 @njit
 def _move_sites(
-    tables: _SearchTables, columns: Int32Array, weight: Float64Array, limit: int, binder: bool, min_gain: float,
+    tables: _SearchTables, columns: Int32Array, weight: Float64Array, binder: bool, min_gain: float,
     margin: Float64Array, bound: float,
 ) -> int:  # fmt: skip
     """Move each site in turn to its best cluster, or to one of its own; returns how many moved.
@@ -313,10 +303,6 @@ def _move_sites(
     lightest = math.inf
     for i in range(weight.size):
         lightest = min(lightest, weight[i])
-    count = 0  # clusters
-    for k in range(slots):
-        if sites[k] > 0:
-            count += 1
     moved = 0
     for i in range(labels.size):
         if margin[i] > bound:
@@ -340,7 +326,7 @@ def _move_sites(
                 best = k
                 lowest = cost[k]
         is_alone = old >= 0 and sites[old] == 1
-        if lowest > 0.0 and count < limit and not is_alone:
+        if lowest > 0.0 and not is_alone:
             free = 0
             while free < slots and sites[free] > 0:
                 free += 1
@@ -357,10 +343,6 @@ def _move_sites(
             for t in range(draws):
                 left = shared[columns[i, t], old] - w
                 shared[columns[i, t], old] = left if left > 1e-6 * lightest else 0.0  # less is rounding
-            if is_alone:
-                count -= 1
-        if sites[best] == 0:
-            count += 1
         labels[i] = best
         sites[best] += 1
         size[best] += w
@@ -371,21 +353,14 @@ def _move_sites(
 
 
 @njit
-def _merge_clusters(tables: _SearchTables, draws: int, limit: int, binder: bool, min_gain: float) -> int:
-    """Merge the best pair while the loss falls by more than `min_gain`, or there are more than `limit` clusters.
-
-    Of several best pairs it takes the one with the first slots; returns the number of merges.
-    """
+def _merge_clusters(tables: _SearchTables, draws: int, binder: bool, min_gain: float) -> int:
+    """Merge the best pair, of several the first, while the loss falls by more than `min_gain`; returns how often."""
     labels, sites, size, shared = tables
     slots = sites.size
     cost = np.empty((slots, slots), np.float64)
     _fill_merge_costs(tables, draws, -1, binder, cost)
-    count = 0
-    for k in range(slots):
-        if sites[k] > 0:
-            count += 1
     merged = 0
-    while count > 1:
+    while slots > 1:
         a = 0
         b = 1
         for p in range(slots):
@@ -393,7 +368,7 @@ def _merge_clusters(tables: _SearchTables, draws: int, limit: int, binder: bool,
                 if cost[p, q] < cost[a, b]:
                     a = p
                     b = q
-        if cost[a, b] > -min_gain and count <= limit:
+        if cost[a, b] > -min_gain:
             break
         sites[a] += sites[b]
         size[a] += size[b]
@@ -407,7 +382,6 @@ def _merge_clusters(tables: _SearchTables, draws: int, limit: int, binder: bool,
                 labels[i] = a
         _fill_merge_costs(tables, draws, b, binder, cost)
         _fill_merge_costs(tables, draws, a, binder, cost)
-        count -= 1
         merged += 1
     return merged
 

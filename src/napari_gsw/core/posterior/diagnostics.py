@@ -59,15 +59,10 @@ def diagnose(traces: Sequence[ArrayLike], together: ArrayLike | None = None, lim
     A single chain is split into two halves that are compared like two chains. A quantity that never changes agrees if
     it is the same in all chains, and counts as many effective samples as there are sweeps.
 
-    Parameters
-    ----------
-    traces : sequence of (sweeps, 3) arrays
-        Trace of each chain after the burn-in, with the columns `QUANTITIES`. Of longer chains the last sweeps count.
-    together : (chains, m) array, optional
-        Probability that the two ends of an edge share a cluster, by chain; rows with NaN are left out.
-    limited : bool
-        Whether the prior limits the sizes of clusters, so that moves may be unable to change their number. A number
-        that never changed is then no sign of convergence of a single chain, and is mentioned for several.
+    Of each chain, `traces` (sweeps, 3) have the columns `QUANTITIES`, after the burn-in; of longer ones the last sweeps
+    count. `together` (chains, m) is the probability that the two ends of an edge share a cluster, or NaN. If the sizes
+    of clusters are `limited`, moves may be unable to change their number. A number that never changed is then no sign
+    of convergence of a single chain, and is mentioned for several.
 
     References
     ----------

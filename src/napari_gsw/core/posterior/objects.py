@@ -3,10 +3,19 @@
 An object that holds clamped sites has their label, clamped sites of the background are shown, and no object has two
 labels. Sites with equal `clusters` (n,) share a cluster; `seeds` (n,) have the label of a clamped site, and -1 for a
 free one; `clamps` (\\*shape,) have the label of each clamped pixel, and 0 elsewhere.
+
+The border of an object that stands out is a border of the image, too. A threshold cuts objects out of any image, also
+out of noise, a ramp or blur. In such an image slopes do not depend on the level: the border is about as steep as the
+rest. (In a stationary Gaussian field the mean slope along a level is 2 / sqrt(pi) = 1.13 times the root mean square of
+all slopes.) The means above and below the level are then 2.65 standard deviations apart if values are Gaussian, and
+3.46 in a ramp. The product of steepness and separation is the distinction of objects: about 3 in a Gaussian field, 4 to
+6 in noise and ramps, more than 8 in images of nuclei. A border is also narrow: the height of an object over the slope
+of its border measures the blur.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +23,20 @@ from numpy.typing import NDArray
 from skimage import measure, segmentation
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array
+from napari_gsw.core.blocks.assembly import SIGNAL_HALO
+from napari_gsw.core.blocks.block import Block, BlockContext, describe_borders, find_pieces
+from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.graph.object_model import COLOURS
 from napari_gsw.core.graph.region_graph import group_connected
+from napari_gsw.core.image import lazy
+from napari_gsw.core.image.block_grid import Index, crop
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
+from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.posterior.object_contrast import find_contrasting_objects, measure_contrast
 from napari_gsw.core.posterior.uncertainty import count_site_pixels
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
 from napari_gsw.core.special import expit
 
 # Two fragments are shown as one object above this probability. It is more than one half, since of two objects taken for
@@ -34,6 +49,23 @@ MIN_PROBABILITY = 0.002
 # The landscape that is split at necks: widths of the blurs in pixels, weight of the intensity, smallest values.
 DEPTH_BLUR, INTENSITY_BLUR, INTENSITY_WEIGHT = 0.5, 2.0, 0.5
 MIN_DEPTH, MIN_INTENSITY = 0.5, 0.1
+# Width in pixels of the Gaussian under which slopes are measured, and pixels on either side that a border takes up.
+SLOPE_WIDTH, BORDER_REACH = 1.5, 3
+# In an image with a smaller fraction of pixels far from borders, all pixels count as far.
+MIN_ELSEWHERE = 0.02
+# The limit of 2D images applies to volumes with this factor. A surface averages over more than a line does, so that
+# noise, ramps and haze reach 4.4 there and not 6, while crowded nuclei that blur into each other's slices have 5.9.
+VOLUME_FACTOR = 0.8
+# The border of one object is at least this many times as steep as the rest.
+MIN_STEEPNESS = 1.5
+# A border is in focus up to this width in pixels, or for a large object, up to this fraction of its radius and at most
+# the third value. All borders together have a lower limit.
+SHARP, SOFT, SOFTEST = 6.0, 0.25, 8.0
+ALL_SHARP, ALL_SOFT = 4.5, 0.08
+# The height of a step over its slope, in units of the width of the Gaussian that has blurred it.
+STEP = np.sqrt(2 * np.pi)
+# Pixels read around a block: an object that reaches farther beyond a border may be cut there.
+BLOCK_REACH = 96
 
 
 def find_objects(
@@ -294,3 +326,215 @@ def decode_objects(problem: Problem, same_object: Float64Array, seeds: Int32Arra
                 return None
             colour[k] = free[0]
     return canonical_labels(colour[part].astype(np.int32))
+
+
+# ---- objects that stand out from the background
+
+
+class EdgeContrast(NamedTuple):
+    """Sums over the pixels of an image, which can be added up over its tiles."""
+
+    border: Float64Array  # (objects + 1, 2) slopes along the border of each object with the background, and pixels
+    signal: Float64Array  # (objects + 1, 3) signal in each object (the first is the background), its square, and pixels
+    elsewhere: Float64Array  # (2,) slopes far from borders, and pixels
+    anywhere: Float64Array  # (2,) squares of all slopes, and pixels
+
+    @property
+    def distinction(self) -> float:
+        """Steepness of the borders of all objects times separation of their signal."""
+        steepness = float(_mean(self.border.sum(axis=0))) / max(float(np.sqrt(_mean(self.anywhere))), 1e-12)
+        classes = np.stack((self.signal[0], self.signal[1:].sum(axis=0)))
+        mean = _mean(classes[:, ::2])
+        within = (classes[:, 1] - classes[:, 2] * mean**2).sum() / max(classes[:, 2].sum(), 1)
+        return steepness * float(np.abs(mean[1] - mean[0])) / max(float(np.sqrt(max(within, 0.0))), 1e-12)
+
+
+def measure_contrast(
+    objects: Int32Array,
+    mask: BoolArray,
+    signal: NDArray[np.float32],
+    core: tuple[slice, ...] | None = None,
+    pieces: Int32Array | None = None,
+) -> EdgeContrast:
+    """Sum the slopes of a signal along the borders of objects, and elsewhere; `mask` are the pixels with a site.
+
+    Only the pixels of `core` are summed, by the labels `pieces` (\\*core,) in place of the objects.
+    """
+    from scipy import ndimage
+
+    inner = (...,) if core is None else core
+    labels = objects[inner] if pieces is None else pieces
+    values = signal.astype(np.float64)
+    slope = ndimage.gaussian_gradient_magnitude(values, SLOPE_WIDTH)[inner]
+    edge = (objects > 0) & ndimage.binary_dilation(mask & (objects == 0))
+    far = (mask & ~ndimage.binary_dilation(edge, iterations=BORDER_REACH))[inner]
+    edge, mask, values = edge[inner], mask[inner], values[inner]
+    k = int(labels.max(initial=0)) + 1
+    return EdgeContrast(
+        border=_sum_by_label(labels[edge], k, slope[edge]),
+        signal=_sum_by_label(labels[mask], k, values[mask], values[mask] ** 2),
+        elsewhere=np.array([slope[far].sum(), far.sum()]),
+        anywhere=np.array([np.square(slope[mask]).sum(), mask.sum()]),
+    )
+
+
+def has_contrast(contrast: EdgeContrast, min_distinction: float, ndim: int) -> bool:
+    """Return whether all objects of an image together are distinct; the limit is that of 2D images."""
+    return contrast.distinction >= (min_distinction if ndim == 2 else VOLUME_FACTOR * min_distinction)
+
+
+def find_contrasting_objects(contrast: EdgeContrast, min_distinction: float, ndim: int) -> BoolArray:
+    """(objects + 1,) objects that stand out: all of them together, and each with a steep and narrow border.
+
+    If they are not distinct together, none is: the steepest of many are so by chance. An object that does not touch the
+    background stands out if the others together do.
+    """
+    border, signal, elsewhere, anywhere = contrast
+    length = border[:, 1]
+    slope, mean = _mean(border), _mean(signal[:, ::2])
+    height = np.abs(mean - mean[0]) / STEP
+    radius = np.sqrt(signal[:, 2] / np.pi) if ndim == 2 else np.cbrt(signal[:, 2] * 0.75 / np.pi)
+    width_of_all = (height @ length) / max(slope @ length, 1e-12)
+    max_width = max(ALL_SHARP, ALL_SOFT * (radius @ length) / max(length.sum(), 1))
+    if not has_contrast(contrast, min_distinction, ndim) or width_of_all > max_width:
+        return np.zeros(len(length), bool)
+    is_rare = elsewhere[1] < MIN_ELSEWHERE * anywhere[1]
+    typical_slope = float(np.sqrt(_mean(anywhere)) if is_rare else _mean(elsewhere))
+    is_wide = height > slope * np.clip(SOFT * radius, SHARP, SOFTEST)
+    return np.asarray((length == 0) | ((slope >= MIN_STEEPNESS * typical_slope) & ~is_wide))
+
+
+def _sum_by_label(labels: Int32Array, k: int, *values: Float64Array) -> Float64Array:
+    """(k, values + 1) sums of the values of each label, and its pixels."""
+    return np.stack([*(np.bincount(labels, v, k) for v in values), np.bincount(labels, minlength=k)], axis=1)
+
+
+def _mean(sums: Float64Array) -> Float64Array:
+    """Divide sums [..., 0] by their counts [..., 1]; 0 for none."""
+    return np.asarray(sums[..., 0] / np.maximum(sums[..., 1], 1))
+
+
+# ---- objects of an image that was read in blocks
+
+
+def label_block_objects(
+    problem: Problem,
+    clusters: NDArray[np.integer],
+    min_pixels: int,
+    neck: float,
+    seeds: Int32Array,
+    distinction: float,
+) -> BlockedLabels:
+    """Label the objects of an image that was read in blocks, like `find_objects` of an image in memory."""
+    context: BlockContext = problem.block_context
+    assert problem.graph is not None
+    numbers = np.unique(clusters, return_inverse=True)[1]
+    appearance = measure_appearance(problem, numbers, seeds)
+    background = int(np.bincount(numbers, problem.graph.pixels).argmax())
+    jobs = [(context, index, problem.sites, appearance, seeds, background, neck) for index in context.grid]
+    found = lazy.map_blocks(_find_block_objects, jobs, lambda done: None)
+    blocks = [block for block, _, _ in found]
+    object_of_piece = stitch_blocks(context, blocks)[0]
+    contrasts = [contrast for _, _, contrast in found if contrast is not None]
+    is_flat = None
+    if distinction > 0 and contrasts:
+        is_flat = find_flat_objects(object_of_piece, contrasts, distinction, len(context.grid.shape))
+    pixels, clamps = (
+        np.concatenate([block.mass for block in blocks]),
+        np.concatenate([clamps for _, clamps, _ in found]),
+    )
+    labels = label_stitched_objects(object_of_piece, pixels, clamps, min_pixels, is_flat)
+    first = count_pieces_before(blocks)
+    tables = [np.concatenate(([0], labels[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
+    return BlockedLabels(context.grid, [block.pieces for block in blocks], tables)
+
+
+def find_flat_objects(
+    object_of_piece: Int32Array, contrasts: Sequence[EdgeContrast], distinction: float, ndim: int
+) -> BoolArray:
+    """(objects,) objects that do not stand out, from the contrast of the pieces of all blocks."""
+    k = int(object_of_piece.max(initial=-1)) + 1
+    border, signal = np.zeros((k + 1, 2)), np.zeros((k + 1, 3))
+    np.add.at(border, object_of_piece + 1, np.concatenate([contrast.border[1:] for contrast in contrasts]))
+    np.add.at(signal, object_of_piece + 1, np.concatenate([contrast.signal[1:] for contrast in contrasts]))
+    signal[0] = np.sum([contrast.signal[0] for contrast in contrasts], axis=0)
+    elsewhere = np.sum([contrast.elsewhere for contrast in contrasts], axis=0)
+    anywhere = np.sum([contrast.anywhere for contrast in contrasts], axis=0)
+    return ~find_contrasting_objects(EdgeContrast(border, signal, elsewhere, anywhere), distinction, ndim)[1:]
+
+
+def label_stitched_objects(
+    object_of_piece: Int32Array,
+    pixels: NDArray[np.integer],
+    clamps: Int32Array,
+    min_pixels: int,
+    is_flat: BoolArray | None = None,
+) -> Int32Array:
+    """(pieces,) label of the object of each piece, 0 where the object is too small or flat.
+
+    An object has the label of its clamp. Where stitching has joined several, each clamped piece keeps its own and the
+    other pieces take that of most pixels. `clamps` (pieces,) are 0 for none, `is_flat` is by object.
+    """
+    k = int(object_of_piece.max(initial=-1)) + 1
+    labels = np.zeros(k, np.int32)
+    is_clamped = clamps > 0
+    pairs, index = np.unique(np.stack((object_of_piece[is_clamped], clamps[is_clamped])), axis=1, return_inverse=True)
+    # The clamp of most pixels is written last.
+    order = np.argsort(np.bincount(index.ravel(), pixels[is_clamped], pairs.shape[1]), kind="stable")
+    labels[pairs[0, order]] = pairs[1, order]
+    is_kept = (np.bincount(object_of_piece, pixels, k) >= min_pixels) & (labels == 0)
+    if is_flat is not None:
+        is_kept &= ~is_flat
+    labels[is_kept] = find_free_labels(int(is_kept.sum()), clamps[is_clamped])
+    return np.where(is_clamped, clamps, labels[object_of_piece])
+
+
+def _find_block_objects(
+    context: BlockContext,
+    index: Index,
+    sites: BlockedLabels,
+    appearance: ClusterAppearance,
+    seeds: Int32Array,
+    background: int,
+    neck: float,
+) -> tuple[Block, Int32Array, EdgeContrast | None]:
+    """Find the objects in and around a block: a block whose pieces they are, the clamp of each piece, their contrast."""
+    around, inside = context.grid.around(index, BLOCK_REACH), context.grid.inside(index)
+    core = crop(around, inside)
+    signal = None
+    if context.settings.signal == "objects":
+        wide = context.grid.around(index, BLOCK_REACH + SIGNAL_HALO + context.noise_reach)
+        signal = np.ascontiguousarray(context.picture_of(context.pixels(wide)).channels[crop(wide, around)][..., 0])
+    near_sites = sites[around]
+    image = assign_pixels(near_sites, signal, appearance)
+    mask = (image >= 0) & (image != background)
+    if neck > 0 and mask.any():
+        objects = split_at_necks(mask, signal, neck, context.spacing)
+    else:
+        objects = measure.label(mask, connectivity=1).astype(np.int32)
+    clamp_of = np.zeros(int(objects.max()) + 1, np.int32)
+    clamps = paint_clamps(near_sites, seeds)
+    if clamps is not None:
+        # Split the objects, so that each has one clamp at most.
+        clamped = label_clamped_objects(objects, image, near_sites, clamps)
+        n_labels = int(clamped.max()) + 1
+        key = objects.astype(np.int64) * n_labels + clamped
+        keys, number = np.unique(np.concatenate(([0], key.ravel())), return_inverse=True)
+        clamp_of = (keys % n_labels).astype(np.int32)
+        objects = number[1:].reshape(objects.shape).astype(np.int32)
+    pieces, uncut = find_pieces(objects[core])
+    empty, n_pieces = NormalizedImage(np.zeros((*pieces.shape, 0), np.float32), False), len(uncut) - 1
+    block = Block(
+        pieces=CompressedArray.of(pieces),
+        uncut=uncut,
+        mass=np.bincount(pieces.ravel(), minlength=len(uncut))[1:],
+        sums=np.zeros((n_pieces, 0)),
+        squares=np.zeros((n_pieces, 0)),
+        edges=np.zeros((0, 2), np.int32),
+        length=np.zeros(0),
+        steps=np.zeros(0),
+        words={},
+        sides=describe_borders(context, index, objects, pieces, empty, around, inside),
+    )
+    contrast = None if signal is None else measure_contrast(objects, image >= 0, signal, core, pieces)
+    return block, clamp_of[uncut[1:]], contrast

@@ -17,7 +17,6 @@ from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int
 from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.posterior.block_objects import label_block_objects
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, find_consensus, find_credible_ball
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
@@ -25,6 +24,7 @@ from napari_gsw.core.posterior.objects import (
     decode_objects,
     find_largest_cluster,
     find_objects,
+    label_block_objects,
     same_object_probability,
 )
 from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
