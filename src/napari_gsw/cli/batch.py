@@ -13,8 +13,10 @@ from napari_gsw.cli.options import (
     PARTIAL_FAILURE,
     RANDOM,
     add_choices,
+    add_flags,
     add_output,
     add_output_options,
+    add_quiet,
     choice_from_arguments,
     make_output_options,
     natural_number,
@@ -40,63 +42,35 @@ def add_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     command.set_defaults(run=run_batch_command)
-    command.add_argument("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
+    add = command.add_argument
+    add("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
     add_output(command, "folder to write into, another than FOLDER")
-    command.add_argument("--recursive", action="store_true", help="also the images of sub-folders, into such of OUT")
-    command.add_argument(
-        "--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'"
-    )
-    command.add_argument("--limit", type=natural_number, metavar="N", help="only the first N images")
-    command.add_argument(
-        "--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)"
-    )
-    command.add_argument(
-        "--teach",
-        action="append",
-        default=[],
-        metavar="PAINTED",
-        help="label image of what was painted on --image: every image of FOLDER is segmented together with that one, "
-        "so that labels mean the same; may be repeated, each with an --image",
-    )
-    command.add_argument(
-        "--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on"
-    )
+    add_flags(command, recursive="also the images of sub-folders, into such of OUT")
+    add("--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'")
+    add("--limit", type=natural_number, metavar="N", help="only the first N images")
+    add("--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)")
+    text = "label image of what was painted on --image: every image of FOLDER is segmented together with that one, "
+    text += "so that labels mean the same; may be repeated, each with an --image"
+    add("--teach", action="append", default=[], metavar="PAINTED", help=text)
+    add("--image", action="append", default=[], metavar="IMAGE", help="the image that --teach was painted on")
     for name in MAPS:
         text = f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)"
-        command.add_argument(f"--{name}", metavar="PATTERN", help=text)
+        add(f"--{name}", metavar="PATTERN", help=text)
     add_output_options(command)
-    earlier = command.add_mutually_exclusive_group()
-    earlier.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on where an earlier run was: what it made of the same images with the same settings is kept",
+    add_flags(
+        command.add_mutually_exclusive_group(),
+        resume="go on where an earlier run was: what it made of the same images with the same settings is kept",
+        overwrite="begin anew, writing over what an earlier run has left in OUT, and over files in the way not ours",
     )
-    earlier.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="begin anew, writing over what an earlier run has left in OUT, and over files in the way not ours",
-    )
-    command.add_argument(
-        "--jobs",
-        type=natural_number,
-        metavar="N",
-        help="processes at a time (default: one for each core); 1 works in this one",
-    )
-    command.add_argument(
-        "--retries",
-        type=whole_argument,
-        metavar="N",
-        default=1,
-        help="try an image again so often after a failure that may pass: a file server, a dead process (default 1)",
-    )
-    command.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
-        "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here",
-    )
-    command.add_argument("--dashboard", action="store_true", help="tell where the dashboard of the cluster is")
-    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    text = "processes at a time (default: one for each core); 1 works in this one"
+    add("--jobs", type=natural_number, metavar="N", help=text)
+    text = "try an image again so often after a failure that may pass: a file server, a dead process (default 1)"
+    add("--retries", type=whole_argument, metavar="N", default=1, help=text)
+    text = "work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
+    text += "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here"
+    add("--scheduler", metavar="ADDRESS", help=text)
+    add_flags(command, dashboard="tell where the dashboard of the cluster is")
+    add_quiet(command)
     add_choices(command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -29,26 +30,13 @@ MAPS = ("features", "boundaries", "foreground")
 
 def add_choices(command: argparse.ArgumentParser) -> None:
     """Add options for method, preset, seed and every setting."""
-    methods = ("gsw", *sorted(entry_points(group="napari_gsw.methods").names))
-    command.add_argument(
-        "--settings",
-        metavar="FILE",
-        help="begin with the method, the settings and the seed of a result: its provenance.json, or labels (.tif, "
-        ".zarr) that carry it; options beside it have the last word",
-    )
-    command.add_argument("--method", metavar="M", help=f"one of {', '.join(methods)} (default gsw, which is ours)")
-    command.add_argument(
-        "--preset",
-        metavar="P",
-        help=f"settings to start from: {', '.join(PRESETS)} (default {DEFAULT_PRESET})",
-    )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="change one setting, of the method's own or of those below; may be repeated",
-    )
+    add, methods = command.add_argument, ("gsw", *sorted(entry_points(group="napari_gsw.methods").names))
+    text = "begin with the method, the settings and the seed of a result: its provenance.json, or labels (.tif, .zarr) "
+    add("--settings", metavar="FILE", help=f"{text}that carry it; options beside it have the last word")
+    add("--method", metavar="M", help=f"one of {', '.join(methods)} (default gsw, which is ours)")
+    add("--preset", metavar="P", help=f"settings to start from: {', '.join(PRESETS)} (default {DEFAULT_PRESET})")
+    text = "change one setting, of the method's own or of those below; may be repeated"
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
     add_seed(command, "the same seed gives the same labels")
     groups = {section: command.add_argument_group(f"settings: {section}") for section in SECTIONS}
     for name, setting in setting_fields().items():
@@ -60,12 +48,16 @@ def add_choices(command: argparse.ArgumentParser) -> None:
 
 def add_seed(command: argparse.ArgumentParser, meaning: str) -> None:
     """Add the option ``--seed``, which :func:`resolve_choices` turns into a number."""
+    text = f"{meaning} (default 0); `random` draws a new one and records it"
     command.add_argument(
-        "--seed",
-        type=lambda text: RANDOM if text == RANDOM else whole_argument(text),
-        metavar="N",
-        help=f"{meaning} (default 0); `random` draws a new one and records it",
+        "--seed", metavar="N", help=text, type=lambda text: RANDOM if text == RANDOM else whole_argument(text)
     )
+
+
+def add_flags(command: Any, **helps: str) -> None:
+    """Add options without a value, by name with their help."""
+    for name, text in helps.items():
+        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
 def resolve_choices(arguments: argparse.Namespace) -> None:
@@ -78,7 +70,7 @@ def resolve_choices(arguments: argparse.Namespace) -> None:
     if file.method is not None and arguments.method not in (None, file.method):
         raise InputError(f"{arguments.settings!r} has settings of {file.method}, not of {arguments.method}")
     for remark in file.remarks:
-        print(f"napari-gsw: {remark}", file=sys.stderr)
+        print_remark(remark)
     arguments.file_settings = file.changes
     arguments.method = arguments.method or file.method or "gsw"
     arguments.preset = arguments.preset or DEFAULT_PRESET
@@ -119,7 +111,16 @@ def read_settings_file(path: str) -> SettingsFile:
     """
     from napari_gsw.files.provenance import read_provenance
 
-    record = _get_common_record(read_provenance(path), path)
+    record = read_provenance(path)
+    parts = record.get("parts")  # slices of a stack, which must have the same settings
+    if isinstance(parts, Mapping) and parts:
+        shared = [
+            [part.get(key) for key in ("settings", "method", "seed")] if isinstance(part, Mapping) else None
+            for part in parts.values()
+        ]
+        if None in shared or any(values != shared[0] for values in shared):
+            raise InputError(f"{path!r} has parts with different settings; none of them is that of all")
+        record = dict(next(iter(parts.values())))
     is_plain = "software" not in record and "settings" not in record
     method = record.get("method")
     # The provenance of a method that does not sample has its settings beside its name.
@@ -143,20 +144,6 @@ def read_settings_file(path: str) -> SettingsFile:
     return SettingsFile(None if name is None else str(name), changes, seed, tuple(remarks))
 
 
-def _get_common_record(record: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Return a record, or that of its parts (slices of a stack), which must have the same settings."""
-    parts = record.get("parts")
-    if not isinstance(parts, Mapping) or not parts:
-        return record
-    first, *others = parts.values()
-    is_same = all(isinstance(part, Mapping) for part in parts.values()) and all(
-        part.get(key) == first.get(key) for part in others for key in ("settings", "method", "seed")
-    )
-    if not is_same:
-        raise InputError(f"{path!r} has parts with different settings; none of them is that of all")
-    return dict(first)
-
-
 def add_output(command: argparse.ArgumentParser, help: str) -> None:
     """Add the option ``-o``."""
     command.add_argument("-o", "--output", metavar="OUT", type=output_argument, required=True, help=help)
@@ -164,21 +151,14 @@ def add_output(command: argparse.ArgumentParser, help: str) -> None:
 
 def add_output_options(command: argparse.ArgumentParser) -> None:
     """Add options for what is written besides the labels."""
-    command.add_argument(
-        "--save-plot", action="store_true", help="also write overlay.png, trace.png and uncertainty.png"
+    add_flags(
+        command,
+        save_plot="also write overlay.png, trace.png and uncertainty.png",
+        uncertainty="also write entropy.tif, boundary.tif, contour.tif, people.tif, the range of plausible "
+        "segmentations and posterior.json with the agreement of the chains",
+        table="also write regions.csv: size, place, values, shape and certainty, a row for each label",
+        save_sites="also write the superpixels as sites.tif",
     )
-    command.add_argument(
-        "--uncertainty",
-        action="store_true",
-        help="also write entropy.tif, boundary.tif, contour.tif, people.tif, the range of plausible segmentations and "
-        "posterior.json with the agreement of the chains",
-    )
-    command.add_argument(
-        "--table",
-        action="store_true",
-        help="also write regions.csv: size, place, values, shape and certainty, a row for each label",
-    )
-    command.add_argument("--save-sites", action="store_true", help="also write the superpixels as sites.tif")
 
 
 def make_output_options(arguments: argparse.Namespace) -> OutputOptions:
@@ -190,21 +170,21 @@ def make_output_options(arguments: argparse.Namespace) -> OutputOptions:
 
 def add_overwrite_and_quiet(command: argparse.ArgumentParser) -> None:
     """Add the options ``--overwrite`` and ``-q``."""
-    command.add_argument(
-        "--overwrite", action="store_true", help="write over files that are in the way and are not ours"
-    )
+    add_flags(command, overwrite="write over files that are in the way and are not ours")
+    add_quiet(command)
+
+
+def add_quiet(command: argparse.ArgumentParser) -> None:
+    """Add the option ``-q``."""
     command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def add_job_options(command: argparse.ArgumentParser) -> None:
     """Add options of commands that run over many images."""
-    command.add_argument(
-        "--limit", type=natural_number, metavar="N", help="take only N images, spread evenly over the data set"
-    )
-    command.add_argument(
-        "--jobs", type=natural_number, metavar="N", help="processes at a time (default: one for each core)"
-    )
-    command.add_argument("--fresh", action="store_true", help="begin anew, whatever an earlier run has left in OUT")
+    add, text = command.add_argument, "take only N images, spread evenly over the data set"
+    add("--limit", type=natural_number, metavar="N", help=text)
+    add("--jobs", type=natural_number, metavar="N", help="processes at a time (default: one for each core)")
+    add_flags(command, fresh="begin anew, whatever an earlier run has left in OUT")
     add_overwrite_and_quiet(command)
 
 
@@ -234,6 +214,11 @@ def open_named_image(name: str, choice: Choice | None = None) -> tuple[Any, str]
     return open_image(name) if choice is None else open_image_for(name, choice)
 
 
+def print_remark(text: str) -> None:
+    """Print a remark for the user where it does not mix with the results."""
+    print(f"napari-gsw: {text}", file=sys.stderr)
+
+
 def output_argument(text: str) -> str:
     """Parse ``-o``: an empty name would be the current folder."""
     if not text:
@@ -241,21 +226,13 @@ def output_argument(text: str) -> str:
     return text
 
 
-def whole_argument(text: str) -> int:
+def whole_argument(text: str, minimum: int = 0) -> int:
     """Parse a number >= 0."""
-    return _parse_number(text, 0)
+    if not re.fullmatch("[+]?[0-9]+", text.strip()) or int(text) < minimum:
+        raise argparse.ArgumentTypeError(f"it must be a whole number >= {minimum}")
+    return int(text)
 
 
 def natural_number(text: str) -> int:
     """Parse a number >= 1."""
-    return _parse_number(text, 1)
-
-
-def _parse_number(text: str, minimum: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = minimum - 1
-    if value < minimum:
-        raise argparse.ArgumentTypeError(f"it must be a whole number >= {minimum}")
-    return value
+    return whole_argument(text, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from napari_gsw.batch.interruption import handle_signals, make_interrupt
 
@@ -17,22 +17,16 @@ if TYPE_CHECKING:
 class SweepBar:
     """Progress bar of a segmentation. The first Ctrl+C ends the chain and keeps its result.
 
-    Attributes
-    ----------
-    stopped : int or None
-        The signal that came while the chain ran, SIGINT or SIGTERM.
+    `stopped` is the signal that came while the chain ran, SIGINT or SIGTERM, or None.
     """
 
     def __init__(self, sweeps: int, quiet: bool) -> None:
         from tqdm import tqdm
 
         tqdm.set_lock(threading.RLock())  # its default is also for processes, and takes longer to import than a bar
-        bar_format = (
-            "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-        )
-        self.bar = tqdm(
-            total=sweeps, desc="reading", disable=quiet, unit=" sweeps", bar_format=bar_format, dynamic_ncols=True
-        )
+        numbers = "{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        options: dict[str, Any] = {"bar_format": f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {numbers}"}
+        self.bar = tqdm(total=sweeps, desc="reading", disable=quiet, unit=" sweeps", dynamic_ncols=True, **options)
         self.sweeps = sweeps
         self.stopped: int | None = None
         self._handlers = ExitStack()

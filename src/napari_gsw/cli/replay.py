@@ -47,47 +47,42 @@ def add_parser(commands: Any) -> None:
 
 def run_replay(arguments: argparse.Namespace) -> int:
     """Replay a session."""
+    from napari_gsw import methods
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.interactive.replay import replay
     from napari_gsw.core.posterior.result import MethodResult
-    from napari_gsw.files.geometry import resolve_geometry
-    from napari_gsw.files.images import read_geometry
-    from napari_gsw.files.output_folder import writable_folder
-    from napari_gsw.files.results import check_outputs, list_output_files
-    from napari_gsw.files.session_file import open_session
-    from napari_gsw.files.zarr_io import is_zarr
-    from napari_gsw.methods import Choice, segment
+    from napari_gsw.files import geometry, images, output_folder, results, session_file, zarr_io
 
-    session = open_session(arguments.session)
-    if arguments.image is not None and os.path.isdir(arguments.image) and not is_zarr(arguments.image):
+    session = session_file.open_session(arguments.session)
+    if arguments.image is not None and os.path.isdir(arguments.image) and not zarr_io.is_zarr(arguments.image):
         return _replay_folder(arguments)
     saved = session.run
     if "images" in saved.looks:
         raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
-    other: Choice | None = None  # settings for another image: axes and spacing are its own
+    other: methods.Choice | None = None  # settings for another image: axes and spacing are its own
     if arguments.image is None:
         image, known = _find_image(session, arguments.session)
     else:
-        other = Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
+        other = methods.Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
         image, axes = open_named_image(arguments.image, other)
-        known = read_geometry(arguments.image)
+        known = images.read_geometry(arguments.image)
         is_same = bool(saved.looks) and _is_image_of(saved, image)
         other = None if is_same else other.with_axes(axes).with_spacing(arguments.image)
     settings = saved.settings if other is None else other.settings
-    geometry = resolve_geometry(known, settings.axes, settings.spacing)
+    place = geometry.resolve_geometry(known, settings.axes, settings.spacing)
     folder, name = resolve_target(arguments, is_lazy(image))
-    extras = make_output_options(arguments)
-    check_outputs(folder, list_output_files(name, extras, True, is_lazy(image)), arguments.overwrite)
-    with writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
+    names = results.list_output_files(name, make_output_options(arguments), True, is_lazy(image))
+    results.check_outputs(folder, names, arguments.overwrite)
+    with output_folder.writable_folder(folder), SweepBar(saved.target, arguments.quiet) as progress:
         if other is None:
             result: Any = replay(saved, image, report=progress.report)
             axes, outcome = result.summary.settings.axes, MethodResult(result.labels, result.provenance, result)
         else:
-            axes, outcome = other.settings.axes, segment(image, other, saved.seed, report=progress.report)
+            axes, outcome = other.settings.axes, methods.segment(image, other, saved.seed, report=progress.report)
         progress.close()
         if other is not None and not arguments.quiet:
             print("napari-gsw: another image than that of the session: its settings and its seed are taken")
-        write_and_report(arguments, image, axes, outcome, folder / name, extras, geometry)
+        write_and_report(arguments, image, axes, outcome, folder / name, place)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
 

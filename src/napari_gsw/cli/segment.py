@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,14 @@ from napari_gsw.cli.options import (
     MAPS,
     SAMPLE,
     add_choices,
+    add_flags,
     add_output,
     add_output_options,
     add_overwrite_and_quiet,
     choice_from_arguments,
     make_output_options,
     open_named_image,
+    print_remark,
     resolve_choices,
 )
 from napari_gsw.cli.progress import SweepBar
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.files.autosave import Autosave
     from napari_gsw.files.geometry import Geometry
-    from napari_gsw.files.results import OutputOptions
     from napari_gsw.methods import Choice
 
-LABEL_FILES = (".tif", ".tiff", ".png", ".npy", ".zarr")
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 # Arguments that are files to read, which must not be replaced.
 INPUTS = ("image", "mask", "sites", "seeds", "init", *MAPS, "session")
@@ -51,60 +50,42 @@ def add_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     command.set_defaults(run=run_segment)
-    command.add_argument(
-        "image", metavar="IMAGE", help="image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
-    )
+    add, text = command.add_argument, "image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
+    add("image", metavar="IMAGE", help=text)
     add_output(command, "folder to write into, or the labels' file (.tif, .png)")
     for name, text in (
         ("mask", "image that is non-zero where to segment"),
         ("sites", "label image of your own superpixels; 0 is background"),
-        (
-            "seeds",
-            "label image of strokes: non-zero pixels clamp their sites to that label, or a method spreads it",
-        ),
+        ("seeds", "label image of strokes: non-zero pixels clamp their sites to that label, or a method spreads it"),
         ("init", "label image to start the chain from"),
         ("features", "map of features with any number of channels, on the first or the last axis"),
         ("boundaries", "map of how probable a boundary is; it becomes couplings of both signs"),
         ("foreground", "map of how probable the foreground is; it names the background's cluster"),
     ):
-        command.add_argument(f"--{name}", metavar="FILE", help=text)
-    command.add_argument(
-        "--format",
-        choices=("tif", "png", "zarr"),
-        help="format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)",
-    )
+        add(f"--{name}", metavar="FILE", help=text)
+    text = "format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)"
+    add("--format", choices=("tif", "png", "zarr"), help=text)
     add_output_options(command)
-    command.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="save the run to FILE (.zarr.zip) again and again and at its end; the window opens it, too",
-    )
-    command.add_argument(
-        "--checkpoint-every", metavar="SECONDS", type=float, default=30.0, help="how often it is saved (default 30)"
-    )
-    command.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the run in the checkpoint, if there is one; the labels are those of a run that never stopped",
-    )
+    text = "save the run to FILE (.zarr.zip) again and again and at its end; the window opens it, too"
+    add("--checkpoint", metavar="FILE", help=text)
+    add("--checkpoint-every", metavar="SECONDS", type=float, default=30.0, help="how often it is saved (default 30)")
+    text = "go on with the run in the checkpoint, if there is one; the labels are those of a run that never stopped"
+    add_flags(command, resume=text)
     add_overwrite_and_quiet(command)
     add_choices(command)
 
 
 def run_segment(arguments: argparse.Namespace) -> int:
     """Segment one image."""
+    from napari_gsw import methods
+    from napari_gsw.core import jit
     from napari_gsw.core.image.lazy import is_lazy
-    from napari_gsw.core.jit import cache_folder
-    from napari_gsw.core.pipeline.warm_up import is_cold, warm_up
-    from napari_gsw.files.images import open_labels, read_labels
-    from napari_gsw.files.maps import open_map_file
-    from napari_gsw.files.output_folder import writable_folder
-    from napari_gsw.files.results import check_outputs, list_output_files
-    from napari_gsw.methods import METHODS, segment
+    from napari_gsw.core.pipeline import warm_up
+    from napari_gsw.files import images, maps, output_folder, results
 
     resolve_choices(arguments)
-    if (notice := cache_folder().notice) and not arguments.quiet:
-        print(f"napari-gsw: {notice}", file=sys.stderr)
+    if (notice := jit.cache_folder().notice) and not arguments.quiet:
+        print_remark(notice)
     choice = choice_from_arguments(arguments)
     image, axes = open_named_image(arguments.image, choice)
     choice = choice.with_axes(axes).with_spacing(arguments.image)
@@ -112,22 +93,22 @@ def run_segment(arguments: argparse.Namespace) -> int:
     arrays: dict[str, Any] = {}
     for name in ("mask", "sites", "seeds", "init", *MAPS):
         if (path := getattr(arguments, name)) is not None:
-            if name in MAPS:
-                arrays[name] = open_map_file(path, lazily)
-            else:
-                arrays[name] = open_labels(path) if lazily else read_labels(path)
+            read = images.open_labels if lazily else images.read_labels
+            arrays[name] = maps.open_map_file(path, lazily) if name in MAPS else read(path)
     folder, labels_name = resolve_target(arguments, lazily)
-    extras = make_output_options(arguments)
     # What is in the way shows before the chain begins.
-    names = list_output_files(labels_name, extras, METHODS[choice.method].samples, lazily)
-    check_outputs(folder, names, arguments.overwrite)
-    with writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
-        if choice.method == "gsw" and is_cold():
-            warm_up()
+    samples = methods.METHODS[choice.method].samples
+    names = results.list_output_files(labels_name, make_output_options(arguments), samples, lazily)
+    results.check_outputs(folder, names, arguments.overwrite)
+    with output_folder.writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
+        if choice.method == "gsw" and warm_up.is_cold():
+            warm_up.warm_up()
         with open_checkpoint(arguments, choice, image, arrays) as (keep, saved):
-            outcome = segment(image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays)
+            outcome = methods.segment(
+                image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays
+            )
         progress.close()
-        write_and_report(arguments, image, choice.settings.axes, outcome, folder / labels_name, extras, geometry)
+        write_and_report(arguments, image, choice.settings.axes, outcome, folder / labels_name, geometry)
     return 0 if progress.stopped is None else 128 + progress.stopped
 
 
@@ -153,12 +134,9 @@ def open_checkpoint(
     if saved is not None:
         check_same_run(saved, choice, arguments.seed, image, arrays)
 
-    def tell(message: str) -> None:
-        print(f"napari-gsw: {message}", file=sys.stderr)
-
     image_path = None if arguments.image.startswith(SAMPLE) else arguments.image
     every, overwrite = arguments.checkpoint_every, arguments.overwrite
-    with Autosave(arguments.checkpoint, every, tell, image_path=image_path, overwrite=overwrite) as keep:
+    with Autosave(arguments.checkpoint, every, print_remark, image_path=image_path, overwrite=overwrite) as keep:
         yield keep, saved
 
 
@@ -184,13 +162,7 @@ def check_same_run(saved: SavedRun, choice: Choice, seed: int, image: Any, array
 
 
 def write_and_report(
-    arguments: argparse.Namespace,
-    image: Any,
-    axes: str,
-    outcome: MethodResult,
-    labels_path: Path,
-    extras: OutputOptions,
-    geometry: Geometry,
+    arguments: argparse.Namespace, image: Any, axes: str, outcome: MethodResult, labels_path: Path, geometry: Geometry
 ) -> None:
     """Write the result of an image, and print a summary."""
     from napari_gsw.core.features.input_maps import format_map_notes
@@ -199,20 +171,19 @@ def write_and_report(
 
     folder, name = labels_path.parent, labels_path.name
     with output_folder(folder, sibling_name(name, PROVENANCE), arguments.overwrite) as scratch:
-        remarks = write_results(image, axes, outcome, scratch, name, extras, geometry)
+        remarks = write_results(image, axes, outcome, scratch, name, make_output_options(arguments), geometry)
     if arguments.quiet:
         return
-    notes = format_map_notes({} if outcome.result is None else outcome.result.problem.maps)
-    for line in notes:
-        print(f"napari-gsw: {line}", file=sys.stderr)
+    for line in format_map_notes({} if outcome.result is None else outcome.result.problem.maps):
+        print_remark(line)
     print(make_printable(summarize(outcome, labels_path)))
     for remark in remarks:
-        print(f"napari-gsw: {remark}", file=sys.stderr)
+        print_remark(remark)
 
 
 def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
     """Return the output folder and the name of the labels in it; refuses to replace an input."""
-    from napari_gsw.files.output_folder import sibling_name
+    from napari_gsw.files.output_folder import LABEL_SUFFIXES, sibling_name
     from napari_gsw.files.results import SIBLING_FILES
 
     output = Path(arguments.output)
@@ -221,10 +192,9 @@ def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> tuple
         raise InputError(
             f"labels are written as .tif, .ome.tif, .png, .npy or .zarr, or into a folder, not as {ending}"
         )
-    if ending in LABEL_FILES:
+    folder, name = output, f"labels.{arguments.format or ('zarr' if lazily else 'tif')}"
+    if ending in LABEL_SUFFIXES:
         folder, name = output.parent, output.name
-    else:
-        folder, name = output, f"labels.{arguments.format or ('zarr' if lazily else 'tif')}"
     if lazily and not name.endswith(".zarr"):
         raise InputError(f"labels of an image that is read in blocks are written as .zarr, not as {name!r}")
     target = folder / name

@@ -16,13 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, make_geometry, reorder_axes
-from napari_gsw.files.output_folder import (
-    PROVENANCE,
-    check_label_folder,
-    check_overwrite,
-    output_folder,
-    sibling_name,
-)
+from napari_gsw.files.output_folder import PROVENANCE, check_overwrite, output_folder, sibling_name
 from napari_gsw.files.zarr_io import OME_ORDER, write_zarr
 
 CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read
@@ -92,7 +86,7 @@ def write_with_siblings(target: Path, write: Callable[[Path], Path], overwrite: 
     files that may be replaced.
     """
     manifest = sibling_name(target.name, PROVENANCE)
-    check_target(target)
+    find_writer(target.name)
     check_overwrite(target.parent, [target.name], manifest, overwrite)
     with output_folder(target.parent, manifest, overwrite) as scratch:
         file = target.with_name(write(scratch).name)
@@ -110,7 +104,7 @@ def write_label_file(
 ) -> Path:
     """Write a label image and its provenance straight into a scratch folder; see :func:`write_labels`."""
     array = cast_labels(labels)
-    if is_lazy(array) and find_writer(path) is not write_zarr:
+    if is_lazy(array) and find_writer(path.name) is not write_zarr:
         raise InputError(f"lazy labels are written chunk by chunk as .zarr, not as {path.name!r}")
     try:
         text = None if provenance is None else json.dumps(dict(provenance), indent=2)
@@ -118,7 +112,7 @@ def write_label_file(
         raise InputError(f"the provenance must be ready for JSON: {error}") from None
     if path.suffix.lower() == ".png" and (array.ndim > 2 or array.dtype.itemsize > 2):
         path = path.with_suffix(".tif")
-    find_writer(path)(array, path, geometry or make_geometry(array.ndim), name, text)
+    find_writer(path.name)(array, path, geometry or make_geometry(array.ndim), name, text)
     if text is not None:
         path.with_name(sibling_name(path.name, PROVENANCE)).write_text(text + "\n", encoding="utf-8")
     return path
@@ -232,17 +226,9 @@ WRITERS: Mapping[str, Writer] = {
 }
 
 
-def find_writer(path: Path) -> Writer:
+def find_writer(name: str) -> Writer:
     """Return the writer for the ending of a file's name."""
     for ending, writer in WRITERS.items():
-        if path.name.lower().endswith(ending) and len(path.name) > len(ending):
+        if name.lower().endswith(ending) and len(name) > len(ending):
             return writer
-    raise InputError(f"labels are written as {', '.join(WRITERS)}, not as {path.name!r}; choose one of these endings")
-
-
-def check_target(path: Path) -> None:
-    """Refuse a name of no known format, and a folder that holds something else than a label image."""
-    if find_writer(path) is write_zarr:
-        check_label_folder(path)
-    elif os.path.isdir(path):
-        raise InputError(f"{str(path)!r} is a folder; name a file for the labels")
+    raise InputError(f"labels are written as {', '.join(WRITERS)}, not as {name!r}; choose one of these endings")

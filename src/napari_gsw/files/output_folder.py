@@ -180,22 +180,25 @@ def provenance_digest(path: Path) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_overwrite(
-    folder: Path, names: Iterable[str], manifest: str | None, overwrite: Overwrite = False
-) -> dict[str, bool]:
+def check_overwrite(folder: Path, names: Iterable[str], manifest: str | None, overwrite: Overwrite = False) -> None:
     """Refuse to replace foreign files: those that napari-gsw has not written, or that have changed since.
 
-    Without a manifest every existing file is foreign. Returns for each of `names` that exists whether it is ours.
+    Without a manifest every existing file is foreign. Of foreign folders only label images are ever replaced.
     """
     earlier = None if manifest is None else read_manifest(folder / manifest)
-    existing = {}
     for name in names:
         path = folder / name
-        if os.path.lexists(path):
-            existing[name] = earlier is not None and (name == manifest or earlier.owns(path))
-            if not (existing[name] or (overwrite if isinstance(overwrite, bool) else name in overwrite)):
-                raise _overwrite_error(path)
-    return existing
+        if not os.path.lexists(path) or (earlier is not None and (name == manifest or earlier.owns(path))):
+            continue
+        is_zarr = name.lower().endswith(".zarr")
+        if is_zarr and not is_label_zarr(path):
+            raise InputError(
+                f"cannot write {str(path)!r}: the file exists and is no OME-Zarr label image; choose another name"
+            )
+        if path.is_dir() and not is_zarr:
+            raise InputError(f"{str(path)!r} is a folder, and a file is to be written there; choose another name")
+        if not (overwrite if isinstance(overwrite, bool) else name in overwrite):
+            raise _overwrite_error(path)
 
 
 def _overwrite_error(path: Path) -> InputError:
@@ -241,13 +244,7 @@ def output_folder(
     with writable_folder(folder) as target, report_write_errors(subject), scratch_folder(target) as scratch:
         yield scratch
         names = sorted(os.listdir(scratch))
-        existing = check_overwrite(target, names, manifest, overwrite)
-        for name in names:
-            if not (scratch / name).is_dir():
-                if os.path.isdir(target / name):
-                    raise InputError(f"{str(target / name)!r} is a folder, and a file is to be written there; move it")
-            elif not existing.get(name, True):
-                check_label_folder(target / name)
+        check_overwrite(target, names, manifest, overwrite)
         if manifest is None:
             for name in names:
                 _move(scratch / name, target / name)
@@ -303,14 +300,6 @@ def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, 
 def _replace_text(scratch: Path, path: Path, text: str) -> None:
     (scratch / ".new").write_text(text, encoding="utf-8")
     os.replace(scratch / ".new", path)
-
-
-def check_label_folder(path: Path) -> None:
-    """Refuse an existing file or folder that is not a label image of OME-Zarr."""
-    if os.path.lexists(path) and not is_label_zarr(path):
-        raise InputError(
-            f"cannot write {str(path)!r}: the file exists and is no OME-Zarr label image; choose another name"
-        )
 
 
 def _move(source: Path, target: Path) -> None:

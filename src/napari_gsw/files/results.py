@@ -19,7 +19,7 @@ from napari_gsw.core.posterior.label_table import Columns, measure_labels
 from napari_gsw.core.posterior.result import MethodResult, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import UNKNOWN, Geometry, label_geometry, scale_and_unit
-from napari_gsw.files.labels import check_target, write_label_file, write_tiff
+from napari_gsw.files.labels import find_writer, write_label_file, write_tiff
 from napari_gsw.files.output_folder import (
     PROVENANCE,
     check_overwrite,
@@ -36,11 +36,6 @@ POSTERIOR_IMAGES = ("entropy", "boundary", "contour", "people", *BOUNDS)
 POSTERIOR_FILES = (*(f"{name}.tif" for name in POSTERIOR_IMAGES), "posterior.json")
 LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in POSTERIOR_IMAGES if name != "people"), "posterior.json")
 REGION_TABLE = "regions.csv"
-# Everything that may stand beside the labels.
-SIBLING_FILES = (
-    "sites.tif", "sites.zarr", PROVENANCE, "trace.csv", REGION_TABLE, "overlay.png", "trace.png", "uncertainty.png",
-    *dict.fromkeys((*POSTERIOR_FILES, *LAZY_POSTERIOR_FILES)),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,15 +79,23 @@ def list_output_files(labels_name: str, extras: OutputOptions, samples: bool, la
     return [labels_name, *(sibling_name(labels_name, name) for name in names)]
 
 
+# Everything that may stand beside the labels.
+SIBLING_FILES = tuple(
+    dict.fromkeys(
+        list_output_files("labels", OutputOptions(True, True, True, True), samples=True)[1:]
+        + list_output_files("labels", OutputOptions(True, True, True, True), samples=True, lazily=True)[1:]
+    )
+)
+
+
 def check_outputs(folder: Path, names: Sequence[str], overwrite: bool) -> None:
     """Refuse, before the work begins, what :func:`write_results` could not put in its place.
 
     `names` are those of :func:`list_output_files`.
     """
+    find_writer(names[0])
     manifest = sibling_name(names[0], PROVENANCE)
-    existing = check_overwrite(folder, names, manifest, overwrite)
-    if not existing.get(names[0], False):
-        check_target(folder / names[0])
+    check_overwrite(folder, names, manifest, overwrite)
     if not overwrite:
         check_sole_result(folder, names, manifest)
 
