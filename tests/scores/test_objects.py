@@ -12,7 +12,6 @@ from napari_gsw.scores.objects import (
     THRESHOLDS,
     compute_object_measures,
     count_matches,
-    counts_to_record,
     mark_background,
     match_objects,
     pool_counts,
@@ -38,17 +37,17 @@ def test_matches_are_as_many_as_there_can_be(seed):
     truth = np.repeat(rng.integers(0, 4, 6), 4)
     labels = np.where(rng.random(24) < 0.3, rng.integers(0, 4, 24), truth)
     counts = count_matches(labels, truth)
-    for threshold, matches in zip(THRESHOLDS, counts.matches, strict=True):
-        assert matches == by_hand(labels, truth, threshold)
-    assert counts.objects == len(np.setdiff1d(labels, [0]))
-    assert counts.true_objects == len(np.setdiff1d(truth, [0]))
+    for threshold in THRESHOLDS:
+        assert counts[f"matches_{100 * threshold:.0f}"] == by_hand(labels, truth, threshold)
+    assert counts["objects"] == len(np.setdiff1d(labels, [0]))
+    assert counts["true_objects"] == len(np.setdiff1d(truth, [0]))
 
 
 def test_a_picture_by_hand():
     truth = np.array([0, 1, 1, 1, 1, 2, 2, 3, 3, 3])
     labels = np.array([7, 5, 5, 5, 0, 6, 6, 0, 0, 0])
     counts = count_matches(labels, truth)  # 5 is three quarters of 1, 6 is 2, 7 is false, 3 is missed
-    assert counts.matches.tolist() == [2, 2, 2, 1, 1]
+    assert [counts[f"matches_{k}"] for k in (50, 60, 70, 80, 90)] == [2, 2, 2, 1, 1]
     scores = compute_object_measures(counts)
     assert set(scores) == set(INSTANCE_MEASURES)
     assert scores["ap_50"] == pytest.approx(2 / 4)
@@ -63,9 +62,9 @@ def test_a_picture_by_hand():
 
 def test_two_halves_of_an_object_are_one_match():
     counts = count_matches([1, 1, 2, 2], [1, 1, 1, 1])
-    assert counts.matches.tolist() == [1, 0, 0, 0, 0]
-    assert counts.objects == 2
-    assert count_matches([1, 1, 1, 1], [1, 1, 2, 2]).matches[0] == 1
+    assert [counts[f"matches_{k}"] for k in (50, 60, 70, 80, 90)] == [1, 0, 0, 0, 0]
+    assert counts["objects"] == 2
+    assert count_matches([1, 1, 1, 1], [1, 1, 2, 2])["matches_50"] == 1
 
 
 def test_nothing_to_be_found_and_nothing_that_came_out_is_right():
@@ -80,7 +79,7 @@ def test_pooled_figures_are_those_of_all_objects():
     rng = np.random.default_rng(0)
     pairs = [(rng.integers(0, 3 + k, 40), rng.integers(0, 3, 40)) for k in range(4)]
     pairs.append((np.arange(40) // 4, np.arange(40) // 4))
-    rows = [counts_to_record(count_matches(*pair)) for pair in pairs]
+    rows = [count_matches(*pair) for pair in pairs]
     # Pictures side by side, whose objects have numbers of their own.
     shifted = [np.concatenate([np.where(p[k] > 0, p[k] + 100 * i, 0) for i, p in enumerate(pairs)]) for k in (0, 1)]
     assert compute_object_measures(pool_counts(rows)) == pytest.approx(compute_object_measures(count_matches(*shifted)))

@@ -7,7 +7,7 @@ over all objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,9 @@ INSTANCE_MEASURES: Mapping[str, tuple[str, int]] = {
     "objects": ("objects", 1),
     "true_objects": ("true objects", 1),
 }
-COUNT_NAMES = (*(_name("matches", threshold) for threshold in THRESHOLDS), "objects", "true_objects", "overlap")
+# Counts of objects by name: matches at each threshold, objects of both images, and the sum of the intersections over
+# union of the matches at 0.5.
+Counts = Mapping[str, float]
 
 
 class ObjectPairs(NamedTuple):
@@ -45,19 +47,6 @@ class ObjectPairs(NamedTuple):
     overlap: Float64Array  # (pairs,) intersection over union
     false_labels: Int64Array  # objects without a partner
     missed_labels: Int64Array  # objects of the reference without a partner
-
-
-class ObjectCounts(NamedTuple):
-    """Counts of objects in one image, or in several."""
-
-    matches: Float64Array  # (thresholds,)
-    objects: float
-    true_objects: float
-    overlap: float  # sum of the intersections over union of the matches at 0.5
-
-    def plus(self, other: ObjectCounts) -> ObjectCounts:
-        """Add up two counts."""
-        return pool_counts(map(counts_to_record, (self, other)))
 
 
 def match_objects(labels: ArrayLike, truth: ArrayLike) -> ObjectPairs:
@@ -80,18 +69,27 @@ def match_objects(labels: ArrayLike, truth: ArrayLike) -> ObjectPairs:
     )
 
 
-def count_matches(labels: ArrayLike, truth: ArrayLike) -> ObjectCounts:
+def count_matches(labels: ArrayLike, truth: ArrayLike) -> dict[str, float]:
     """Count the objects of a label image that match those of another; 0 is background in both.
 
     Examples
     --------
-    >>> count_matches([0, 1, 1, 2], [0, 3, 3, 3]).matches
-    array([1., 1., 0., 0., 0.])
+    >>> count_matches([0, 1, 1, 2], [0, 3, 3, 3])["matches_60"]
+    1.0
     """
     pairs = match_objects(labels, truth)
-    matches = np.array([float(np.sum(pairs.overlap >= threshold)) for threshold in THRESHOLDS])
-    n_objects, n_true = (len(pairs.overlap) + len(rest) for rest in (pairs.false_labels, pairs.missed_labels))
-    return ObjectCounts(matches, float(n_objects), float(n_true), float(pairs.overlap.sum()))
+    return {
+        **{_name("matches", threshold): float(np.sum(pairs.overlap >= threshold)) for threshold in THRESHOLDS},
+        "objects": float(len(pairs.overlap) + len(pairs.false_labels)),
+        "true_objects": float(len(pairs.overlap) + len(pairs.missed_labels)),
+        "overlap": float(pairs.overlap.sum()),
+    }
+
+
+def pool_counts(counts: Sequence[Counts]) -> dict[str, float]:
+    """Add up the counts of several images."""
+    names = (*(_name("matches", threshold) for threshold in THRESHOLDS), "objects", "true_objects", "overlap")
+    return {name: sum(count[name] for count in counts) for name in names}
 
 
 def find_unmatched(labels: LabelImage, truths: Sequence[LabelImage]) -> tuple[LabelImage, LabelImage]:
@@ -115,7 +113,7 @@ def find_unmatched(labels: LabelImage, truths: Sequence[LabelImage]) -> tuple[La
     return missed, np.where(np.isin(labels, false_labels), labels, 0)
 
 
-def compute_object_measures(counts: ObjectCounts) -> dict[str, float]:
+def compute_object_measures(counts: Counts) -> dict[str, float]:
     """Compute the scores of `INSTANCE_MEASURES` by name; 1 where there is no object in either.
 
     Average precision, of labels without scores, is matches by matches, false and missed objects. F1 is the harmonic
@@ -123,28 +121,17 @@ def compute_object_measures(counts: ObjectCounts) -> dict[str, float]:
     """
 
     def divide(part: float, total: float) -> float:
-        return float(part / total) if total else 1.0
+        return part / total if total else 1.0
 
-    total = counts.objects + counts.true_objects
-    matches = dict(zip(THRESHOLDS, counts.matches, strict=True))
+    total = counts["objects"] + counts["true_objects"]
+    matches = {threshold: counts[_name("matches", threshold)] for threshold in THRESHOLDS}
     return {
         **{_name("ap", threshold): divide(m, total - m) for threshold, m in matches.items()},
         **{_name("f1", threshold): divide(2 * matches[threshold], total) for threshold in F1_THRESHOLDS},
-        "panoptic_quality": divide(2 * counts.overlap, total),
-        "objects": counts.objects,
-        "true_objects": counts.true_objects,
+        "panoptic_quality": divide(2 * counts["overlap"], total),
+        "objects": counts["objects"],
+        "true_objects": counts["true_objects"],
     }
-
-
-def counts_to_record(counts: ObjectCounts) -> dict[str, float]:
-    """Return counts as numbers by name; :func:`pool_counts` reads them."""
-    return dict(zip(COUNT_NAMES, [*counts.matches.tolist(), *counts[1:]], strict=True))
-
-
-def pool_counts(records: Iterable[Mapping[str, float]]) -> ObjectCounts:
-    """Add up the counts of records of :func:`counts_to_record`."""
-    totals = np.sum([[record[name] for name in COUNT_NAMES] for record in records], axis=0)
-    return ObjectCounts(totals[: len(THRESHOLDS)], *totals[len(THRESHOLDS) :].tolist())
 
 
 def mark_background(labels: LabelImage) -> LabelImage:

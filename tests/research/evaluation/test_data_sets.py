@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from pathlib import Path
 
@@ -139,7 +138,7 @@ def test_only_images_are_listed(tmp_path):
     assert [e.image.name for e in list_bsds(tmp_path, "train")] == ["D.JPG", "a.jpg", "c.png"]
 
 
-@pytest.mark.parametrize("ending", ["tif", "tiff", "png", "npy", "TIF"])
+@pytest.mark.parametrize("ending", ["png", "TIF"])
 def test_labels_may_have_any_of_their_endings(ending, tmp_path):
     truth = labelled(tmp_path, PHOTOGRAPH, FIRST.astype(np.uint8), "a.jpg", f"a.{ending.lower()}")
     truth = truth.rename(truth.with_suffix(f".{ending}"))
@@ -154,13 +153,6 @@ def test_two_images_of_one_name_are_refused(tmp_path):
     line = message(list_labelled_folder, tmp_path)
     assert "a.png" in line
     assert "a.tif" in line
-
-
-def test_examples_can_be_sent_to_another_process(tmp_path):
-    berkeley(tmp_path)
-    (example,) = list_bsds(tmp_path, "train")
-    assert pickle.loads(pickle.dumps(example)) == example
-    assert len({example, pickle.loads(pickle.dumps(example))}) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,10 +176,9 @@ def test_a_missing_folder_is_named_with_the_layout(lister, made, missing, layout
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "file", "a\0b"])
-@pytest.mark.parametrize("lister", [list_labelme, list_labelled_folder, lambda folder: list_bsds(folder, "train")])
-def test_what_is_no_folder(lister, folder, tmp_path):
+def test_what_is_no_folder(folder, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    assert repr(str(tmp_path / folder / "images")) in message(lister, tmp_path / folder)
+    assert repr(str(tmp_path / folder / "images")) in message(list_labelme, tmp_path / folder)
 
 
 def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path):
@@ -200,19 +191,11 @@ def test_a_split_that_is_not_there_is_told_with_those_that_are(tmp_path):
         assert repr(str(Path(tmp_path, "images", split))) in line
 
 
-@pytest.mark.parametrize(
-    ("lister", "folders"),
-    [
-        (list_labelme, ("images", "annotations")),
-        (list_labelled_folder, ("images", "labels")),
-        (lambda folder: list_bsds(folder, "train"), ("images/train", "groundTruth/train")),
-    ],
-)
-def test_a_folder_without_images(lister, folders, tmp_path):
-    for folder in folders:
+def test_a_folder_without_images(tmp_path):
+    for folder in ("images", "annotations"):
         put(tmp_path / folder / "notes.txt", "")
-    line = message(lister, tmp_path)
-    assert f"no image in {str(tmp_path / folders[0])!r}" in line
+    line = message(list_labelme, tmp_path)
+    assert f"no image in {str(tmp_path / 'images')!r}" in line
     assert "the layout must be images/" in line
 
 
@@ -248,8 +231,6 @@ def test_an_image_without_its_truth_is_listed_and_then_refused(lister, image, tr
         ("a.npy", np.zeros((0, 5)), "empty"),
         ("a.npy", np.full(SHAPE, np.nan), "NaN"),
         ("a.npy", np.zeros((2, 3, 4, 5, 6)), "axes"),
-        ("a.npy", np.zeros(SHAPE, complex), "numbers"),
-        ("a.npy", np.array(3), "axes"),
     ],
 )
 def test_an_image_that_cannot_be_read(name, content, words, tmp_path):
@@ -380,13 +361,6 @@ def test_deleted_objects_are_skipped(tmp_path):
     assert painted(tmp_path, kept, box(2, 2, 4, 4).replace("<deleted>0</deleted>", "")).max() == 2
 
 
-def test_polygons_of_fewer_than_three_points_are_skipped(tmp_path):
-    point = "<pt><x>3</x><y>4</y></pt>"
-    few = [f"<object><polygon>{point * n}</polygon></object>" for n in range(3)]
-    kept = box(0, 0, 9, 9)
-    assert np.array_equal(painted(tmp_path, *few, kept, "<object><name>a</name></object>"), painted(tmp_path, kept))
-
-
 def test_polygons_are_clipped_to_the_image(tmp_path):
     human = painted(tmp_path, box(-7, -3, 4, 100), box(15, 25, 40, 31), box(50, 50, 51, 51))
     expected = np.zeros(SHAPE, np.int32)
@@ -397,12 +371,12 @@ def test_polygons_are_clipped_to_the_image(tmp_path):
 
 def test_odd_whitespace_other_fields_and_the_order_of_x_and_y(tmp_path):
     plain = painted(tmp_path, box(2, 3, 9, 19))
-    for tag in ("x", "y"):
-        roomy = box(2, 3, 9, 19).replace(f"<{tag}>", f"\n <{tag}>\n\t").replace(f"</{tag}>", f" \n</{tag}> ")
-        assert np.array_equal(painted(tmp_path, roomy), plain)
-    points = "".join(f"<pt><y>{y}.0</y><time>x</time><x>{x}</x></pt>" for x, y in [(3, 2), (19, 2), (19, 9), (3, 9)])
-    swapped = f"<object><polygon><username>me</username>{points}</polygon></object>"
-    assert np.array_equal(painted(tmp_path, swapped), plain)
+    points = "".join(
+        f"<pt><y>\n {y}.0\t</y><time>x</time><x>{x}</x></pt>" for x, y in [(3, 2), (19, 2), (19, 9), (3, 9)]
+    )
+    point = "<pt><x>3</x><y>4</y></pt>"  # two of them are no polygon
+    odd = f"<object><polygon><username>me</username>{points}</polygon><polygon>{2 * point}</polygon></object>"
+    assert np.array_equal(painted(tmp_path, odd), plain)
     assert (plain[2:10, 3:20] == 1).all()
     assert plain.sum() == 8 * 17
 
@@ -438,13 +412,12 @@ def test_coordinates_that_are_no_positions(value, tmp_path):
         b"",
         b"no annotation",
         b"<annotation><object></annotation>",
-        b"<annotation>" + box(0, 0, 9, 9).encode(),
         b"<annotation><name>a & b</name></annotation>",
         b'<?xml version="1.0" encoding="nonsense"?><annotation/>',
         b"<annotation>\xff\xfe</annotation>",
         bytes(range(256)),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_annotations_that_are_not_well_formed(content, tmp_path):
     truth = polygons(tmp_path)
@@ -472,10 +445,8 @@ def test_annotations_of_an_image_of_another_shape(tmp_path):
 @pytest.mark.parametrize(
     ("image", "name", "axes"),
     [
-        (PHOTOGRAPH, "a.png", "auto"),
         (PHOTOGRAPH, "a.tif", "YXS"),
         (RNG.integers(0, 255, (*SHAPE, 4), dtype=np.uint8), "a.png", "auto"),
-        (PHOTOGRAPH[..., 0], "a.png", "auto"),
         (PHOTOGRAPH[..., 0], "a.bmp", "auto"),
         (PHOTOGRAPH[..., 0].astype(np.uint16), "a.tiff", "YX"),
         (RNG.random((7, 8, 9)), "a.tif", "ZYX"),
@@ -496,8 +467,8 @@ def test_images_of_every_kind_with_labels(image, name, axes, tmp_path):
 
 @pytest.mark.parametrize(
     "labels",
-    [FIRST.T, FIRST[1:], FIRST[None].repeat(2, axis=0), PHOTOGRAPH],
-    ids=["transposed", "cropped", "3D", "colour"],
+    [FIRST.T, PHOTOGRAPH],
+    ids=["transposed", "colour"],
 )
 def test_labels_of_another_shape(labels, tmp_path):
     truth = labelled(tmp_path, PHOTOGRAPH, labels, "a.png")
@@ -542,15 +513,6 @@ def test_numbers_beyond_32_bits_keep_their_regions(dtype, far, tmp_path):
     assert (human.dtype, human.min()) == (np.int32, 0)
     pairs = set(zip(human.ravel().tolist(), labels.ravel().tolist(), strict=True))
     assert len(pairs) == len(np.unique(labels)) == len(np.unique(human))
-
-
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, ">u2"])
-def test_labels_of_any_whole_type(dtype, tmp_path):
-    labels = (FIRST - 3 * (np.dtype(dtype).kind == "i")).astype(dtype)
-    labelled(tmp_path, PHOTOGRAPH, labels, "a.png", "a.npy")
-    (human,) = list_labelled_folder(tmp_path)[0].read().human_labels
-    assert human.dtype == np.dtype(np.int32)
-    assert np.array_equal(human, labels)
 
 
 # The data sets themselves

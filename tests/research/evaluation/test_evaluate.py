@@ -27,10 +27,9 @@ from napari_gsw.research.evaluation.evaluate import (
     LEVELS,
     OBJECT_MEASURES,
     THRESHOLDS,
-    ScoringTask,
     find_best_levels,
     find_typical_human,
-    score_example,
+    score_image,
     score_levels,
     score_partition,
 )
@@ -261,7 +260,8 @@ def test_every_method_segments_and_is_scored(folder, method):
     changes = {"sweeps": 60, "site_size": 20} if METHODS[method].samples else {}
     if method in ("mean-shift", "felzenszwalb"):
         changes = {"min_size": 300}
-    row = score_example(ScoringTask(list_labelled_folder(folder)[0], choose(method, "paper", changes), 0))
+    (example, *_) = list_labelled_folder(folder)
+    row, _ = score_image(example.read(), choose(method, "paper", changes), 0, example.has_objects)
     assert set(OBJECT_MEASURES) <= set(row)
     assert row["adjusted_rand"] > 0.8
     assert 3 <= row["n_regions"] <= 6

@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from napari_gsw.scores.objects import (
     INSTANCE_MEASURES,
     compute_object_measures,
     count_matches,
-    counts_to_record,
     mark_background,
     mean_dice,
     pool_counts,
@@ -74,18 +74,6 @@ LESS_IS_BETTER = "variation_of_information"
 
 
 @dataclass(frozen=True)
-class ScoringTask:
-    """An image to segment and score."""
-
-    example: Scorable
-    choice: Choice
-    seed: int
-    labels: Path | None = None  # file of the label image
-    overwrite: bool = False  # replace foreign files
-    levels: bool = False  # score the hierarchy too
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """Scores of a method on a data set."""
 
@@ -104,7 +92,7 @@ class Evaluation:
         """Compute the scores of the objects of all images together, if objects were scored."""
         if not self.rows or not set(INSTANCE_MEASURES) <= set(self.headings):
             return {}
-        return compute_object_measures(pool_counts(self.rows.values()))
+        return compute_object_measures(pool_counts(list(self.rows.values())))
 
     def levels(self) -> dict[str, Any]:
         """Find the best levels of the hierarchies, if these were scored."""
@@ -164,13 +152,11 @@ def evaluate(
             names = list_output_files(f"{example.name}.tif", OutputOptions(), samples=False)
             check_outputs(folder, names, overwrite)
         ensure_folder(folder)
-    jobs = {
-        e.name: ScoringTask(e, choice, seed, folder / f"{e.name}.tif" if save_labels else None, overwrite, levels)
-        for e in examples
-    }
     settings = {**choice.to_dict(), "seed": seed}
     depends_on = {"settings": settings, "labels": save_labels, "levels": levels}
-    records = run_jobs("evaluate", score_example, jobs, depends_on, job_options, {e.name: e.files for e in examples})
+    jobs, files = {e.name: e for e in examples}, {e.name: e.files for e in examples}
+    work = partial(score_example, choice, seed, folder if save_labels else None, overwrite, levels)
+    records = run_jobs("evaluate", work, jobs, depends_on, job_options, files)
     evaluation = Evaluation(settings, records.done, records.failed, headings)
     ensure_folder(job_options.folder)
     rows = [[name, *(row[m] for m in headings), ""] for name, row in records.done.items()]
@@ -194,13 +180,15 @@ def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str
     return OBJECT_MEASURES if all(example.has_objects for example in examples) else MEASURES
 
 
-def score_example(task: ScoringTask) -> Record:
-    """Read, segment and score an image."""
-    annotated = task.example.read()
-    row, outcome = score_image(annotated, task.choice, task.seed, task.example.has_objects)
-    if task.labels is not None:
-        write_labels(outcome.labels, task.labels, provenance=outcome.provenance, overwrite=task.overwrite)
-    return row | (score_levels(outcome, annotated) if task.levels else {})
+def score_example(
+    choice: Choice, seed: int, folder: Path | None, overwrite: bool, levels: bool, example: Scorable
+) -> Record:
+    """Read, segment and score an image; write its labels into a folder, and score its hierarchy, if asked to."""
+    annotated = example.read()
+    row, outcome = score_image(annotated, choice, seed, example.has_objects)
+    if folder is not None:
+        write_labels(outcome.labels, folder / f"{example.name}.tif", provenance=outcome.provenance, overwrite=overwrite)
+    return row | (score_levels(outcome, annotated) if levels else {})
 
 
 def score_image(
@@ -219,7 +207,7 @@ def score_image(
         row |= score_partition(labels, annotated)
     if has_objects:  # without a 0, the largest region of the labels is the background
         counts = count_matches(mark_background(labels) if (truth == 0).any() else labels, truth)
-        row |= counts_to_record(counts) | compute_object_measures(counts)
+        row |= counts | compute_object_measures(counts)
     return row, outcome
 
 

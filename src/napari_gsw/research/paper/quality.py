@@ -3,22 +3,14 @@
 Every method segments the same images. For images of the split that its couplings were learnt on, the photo preset uses
 one of five models that has not seen the image (:mod:`napari_gsw.research.training.boundaries`). For both presets, the
 frequency with which annotators draw boundaries is compared with their predicted probability, and the uncertainty is
-scored as a detector of wrong boundaries.
-
-    python -m napari_gsw.research.paper.quality BSDS SPLIT MODELS [NETWORKS]
-
-fits the curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` to the annotators. MODELS and NETWORKS are the
-output folders of ``napari_gsw.research.training.boundaries`` and ``networks``: the log odds of each image come from the
-model and the network of five that have not seen it. It prints the curve of all images, and the calibration errors of
-curves that are fitted to half of the images on the other half.
+scored as a detector of wrong boundaries. The curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` is fitted to
+the same images.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,25 +18,18 @@ from scipy.optimize import minimize
 from scipy.special import expit, xlog1py, xlogy
 
 from napari_gsw.batch.jobs import Record
-from napari_gsw.core.array_types import Float64Array
+from napari_gsw.core.array_types import BoolArray, Float64Array
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import load_boundary_model
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.calibrated_boundary import calibrate_boundary_odds
 from napari_gsw.core.posterior.regions import boundary_log_odds
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import find_boundary_faces
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
-from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, list_bsds, spread
-from napari_gsw.research.evaluation.evaluate import (
-    LEVELS,
-    MEASURES,
-    find_best_levels,
-    score_image,
-    score_levels,
-)
+from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread
+from napari_gsw.research.evaluation.evaluate import LEVELS, MEASURES, find_best_levels, score_image, score_levels
 from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper import experiment
 from napari_gsw.research.paper.experiment import Study
@@ -58,67 +43,40 @@ SIGNED_GRAPHS = ("mutex-watershed", "multicut", "gasp")
 TESTED = ("probabilistic_rand", "variation_of_information", "covering")
 # The split that the bundled couplings were learnt on.
 LEARNT_ON = "train"
-# Bins of probabilities, and of the scores from which the area under a curve is computed.
-BINS, FINE_BINS = 10, 200
-QUICK_IMAGES = 4
+BINS, QUICK_IMAGES = 10, 4
 
 
 def score(example: Example, fold: int, seed: int, choices: Sequence[Mapping[str, Choice]]) -> Record:
-    """Score every method and the uncertainty on an image, with a model and a network that have not seen it."""
+    """Score every method on an image, and collect the edges of ours."""
     annotated = example.read()
     learnt = choices[fold]["photo"].settings
     record: Record = {}
     for name, choice in choices[fold].items():
         record[name], outcome = score_image(annotated, choice, seed)
         if outcome.result is not None and not annotated.ignore_background:
-            args = (outcome.result, annotated, learnt.boundary_model, learnt.network)
-            record[name] |= {"uncertainty": score_uncertainty(*args), **score_levels(outcome, annotated)}
+            edges = collect_edges(outcome.result, annotated, learnt.boundary_model, learnt.network)
+            record[name] |= {"edges": edges.round(6).tolist(), **score_levels(outcome, annotated)}
     return record
 
 
-def score_uncertainty(result: Result, annotated: AnnotatedImage, model: str, network: str) -> dict[str, Any]:
-    """Count what annotators draw along the edges of the region graph, by what the model says.
+def collect_edges(result: Result, annotated: AnnotatedImage, model: str, network: str) -> Float64Array:
+    """Collect (6, edges) of the region graph.
 
-    ``posterior`` and ``calibrated`` are as of :func:`bin_by_probability`. ``errors`` and ``drawn`` are (2, fine bins):
-    faces that are right and faces that are wrong by their uncertainty, of all edges and of those on boundaries of the
-    result.
+    The rows are the learnt log odds of a boundary, the posterior probability that the two ends are together, the
+    calibrated probability of a boundary, the fraction of annotators who draw one, the number of faces, and whether the
+    result has a boundary. `model` is a file or ``shipped``; `network` is a file, ``shipped`` or ``none``.
     """
-    problem = result.problem
-    assert problem.graph is not None
-    human = annotator_agreement(result, annotated)
-    length = problem.graph.length
-    learnt, has_network = predict_boundary_odds(result, annotated, model, network)
-    calibrated = expit(calibrate_boundary_odds(learnt, result.snapshot.together, has_network))
-    i, j = problem.edges.T
-    drawn = result.regions[i] != result.regions[j]
-    wrong = drawn != (human >= 0.5)
-
-    def count(score: Float64Array, chosen: Any) -> list[list[float]]:
-        index = np.minimum((score * FINE_BINS).astype(int), FINE_BINS - 1)
-        masks = (~wrong & chosen, wrong & chosen)
-        return [np.bincount(index[mask], length[mask], FINE_BINS).tolist() for mask in masks]
-
-    return {
-        "posterior": bin_by_probability(1 - result.snapshot.together, human, length),
-        "calibrated": bin_by_probability(calibrated, human, length),
-        "errors": count(2 * np.minimum(calibrated, 1 - calibrated), True),
-        "drawn": count(1 - calibrated, drawn),
-    }
-
-
-def predict_boundary_odds(
-    result: Result, annotated: AnnotatedImage, model: str, network: str
-) -> tuple[Float64Array, bool]:
-    """Predict (m,) log odds of an annotator's boundary along every edge, and whether a network was used.
-
-    `model` is a file or ``shipped``; `network` is a file, ``shipped`` or ``none``.
-    """
-    problem = result.problem
+    problem, together = result.problem, result.snapshot.together
     assert problem.graph is not None
     settings = (problem.settings or preset("general")).replace(network=network)
     features = ImageFeatures([normalize_image(annotated.image, settings.axes)], [problem.site_image], settings)
     boundary_model = load_boundary_model(model, features.has_network)
-    return boundary_model.log_odds(features, problem.graph), boundary_model.network
+    learnt = boundary_model.log_odds(features, problem.graph)
+    calibrated = expit(calibrate_boundary_odds(learnt, together, boundary_model.network))
+    i, j = problem.edges.T
+    drawn = result.regions[i] != result.regions[j]
+    human = annotator_agreement(result, annotated)
+    return np.stack((learnt, together, calibrated, human, problem.graph.length, drawn))
 
 
 def annotator_agreement(result: Result, annotated: AnnotatedImage) -> Float64Array:
@@ -130,23 +88,39 @@ def annotator_agreement(result: Result, annotated: AnnotatedImage) -> Float64Arr
     return np.bincount(edge, (near[first] + near[second]) / 2, m) / np.maximum(np.bincount(edge, minlength=m), 1)
 
 
-def bin_by_probability(probability: Float64Array, human: Float64Array, weight: Float64Array) -> list[list[float]]:
-    """Compute (bins, 3): weight, weighted sum of the probability, and of the annotators, by the probability."""
+def bin_by_probability(probability: Float64Array, human: Float64Array, length: Float64Array) -> dict[str, Any]:
+    """Compute how often annotators draw what is said to be so and so probable, and the mean difference of the two."""
     index = np.minimum((probability * BINS).astype(int), BINS - 1)
-    columns = (weight, weight * probability, weight * human)
-    return [list(row) for row in zip(*(np.bincount(index, c, BINS).tolist() for c in columns), strict=True)]
+    faces, said, people = (np.bincount(index, x, BINS) for x in (length, length * probability, length * human))
+    used = faces > 0
+    return {
+        "said": (said[used] / faces[used]).tolist(),
+        "people": (people[used] / faces[used]).tolist(),
+        "faces": faces[used].tolist(),
+        "calibration_error": float(np.abs(said - people).sum() / faces.sum()),
+    }
 
 
-def detection_area(right: Float64Array, wrong: Float64Array) -> float:
-    """Compute the probability that a wrong face is more uncertain than a right one, from (bins,) counts; ties are half.
+def detection_area(uncertainty: Float64Array, wrong: BoolArray, length: Float64Array) -> float:
+    """Compute the probability that a wrong face is more uncertain than a right one; ties are half."""
+    index = np.unique(uncertainty, return_inverse=True)[1]
+    right_faces, wrong_faces = (np.bincount(index, length * chosen) for chosen in (~wrong, wrong))
+    below = np.cumsum(right_faces) - right_faces
+    area = (wrong_faces * (below + right_faces / 2)).sum()
+    return float(area / max(right_faces.sum() * wrong_faces.sum(), 1e-12))
 
-    Examples
-    --------
-    >>> detection_area(np.array([3.0, 1.0]), np.array([0.0, 2.0]))
-    0.875
-    """
-    below = np.cumsum(right) - right
-    return float((wrong * (below + right / 2)).sum() / max(right.sum() * wrong.sum(), 1e-12))
+
+def fit_curve(edges: Float64Array) -> Float64Array:
+    """Fit the curve of maximum likelihood: (3,) intercept, weight of the learnt odds, weight of the posterior."""
+    learnt, together, _, human, length, _ = edges
+    odds = np.column_stack((np.ones(len(learnt)), learnt, boundary_log_odds(together)))
+
+    def loss(curve: Float64Array) -> float:
+        probability = expit(odds @ curve)
+        return -float((length * (xlogy(human, probability) + xlog1py(1 - human, -probability))).sum() / length.sum())
+
+    # Where the posterior adds nothing to the learnt log odds, its weight is 0 and not slightly negative.
+    return np.asarray(minimize(loss, np.array([0.0, 1.0, 0.0]), bounds=((None, None), (0, None), (0, None))).x)
 
 
 def reproduce(study: Study) -> None:
@@ -196,26 +170,29 @@ def choose_methods(examples: Sequence[Example], study: Study) -> tuple[list[dict
 def summarize(records: Sequence[Record]) -> dict[str, Any]:
     """Compute means of each method, p-values of ours against each peer, and scores of our uncertainty."""
     methods = experiment.summarize_methods(records, MEASURES, OURS, PEERS, TESTED)
-    for name in methods:
-        scored = [record[name] for record in records if "uncertainty" in record[name]]
-        if scored:
-            methods[name]["uncertainty"] = _pool([row["uncertainty"] for row in scored])
-            methods[name][LEVELS] = find_best_levels([row[LEVELS] for row in scored])
-    return {"images": len(records), "methods": methods}
-
-
-def _pool(counts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Compute areas, curves and calibration errors from the counts of all images."""
-    total = {key: np.sum([count[key] for count in counts], axis=0) for key in counts[0]}
-    content: dict[str, Any] = {f"{key}_detection_area": detection_area(*total[key]) for key in ("errors", "drawn")}
-    for key in ("posterior", "calibrated"):
-        weight, probability, human = total[key][total[key][:, 0] > 0].T
-        content[key] = {
-            "said": (probability / weight).tolist(),
-            "people": (human / weight).tolist(),
-            "faces": weight.tolist(),
-            "calibration_error": float(np.abs(probability - human).sum() / weight.sum()),
+    content = {"images": len(records), "methods": methods}
+    scored = [record for record in records if "edges" in record["photo"]]
+    for name in OURS if scored else ():
+        edges = np.concatenate([record[name]["edges"] for record in scored], axis=1)
+        _, together, calibrated, human, length, drawn = edges
+        is_drawn = drawn > 0
+        wrong = is_drawn != (human >= 0.5)
+        methods[name]["uncertainty"] = {
+            "errors_detection_area": detection_area(np.minimum(calibrated, 1 - calibrated), wrong, length),
+            "drawn_detection_area": detection_area(1 - calibrated[is_drawn], wrong[is_drawn], length[is_drawn]),
+            "posterior": bin_by_probability(1 - together, human, length),
+            "calibrated": bin_by_probability(calibrated, human, length),
         }
+        methods[name][LEVELS] = find_best_levels([record[name][LEVELS] for record in scored])
+    if len(scored) > 1:
+        even, odd = (
+            np.concatenate([record[name]["edges"] for record in half for name in OURS], axis=1)
+            for half in (scored[::2], scored[1::2])
+        )
+        curve = fit_curve(even)
+        probability = expit(curve[0] + curve[1] * odd[0] + curve[2] * boundary_log_odds(odd[1]))
+        content["curve"] = fit_curve(np.concatenate((even, odd), axis=1)).tolist()
+        content["curve_error_on_other_half"] = bin_by_probability(probability, *odd[3:5])["calibration_error"]
     return content
 
 
@@ -238,55 +215,3 @@ def _draw(data: Mapping[str, Any], study: Study) -> None:
         axes.set_aspect("equal")
         tidy_axes(axes, "said to be a boundary", "people who draw it", title)
     study.write("quality", figure=figure)
-
-
-# ---- the curve that calibrates the probability of a boundary
-
-
-def collect_edges(example: Example, name: str, model: str, network: str = "none") -> Float64Array:
-    """Collect (edges, 4) of an image and a preset: learnt log odds, log odds of the posterior, annotators, length."""
-    annotated = example.read()
-    changes = {"boundary_model": model, "network": network} if name == "photo" else {}
-    result = segment(annotated.image, preset(name, axes=annotated.axes, **changes), seed=0)
-    assert result.problem.graph is not None
-    learnt, _ = predict_boundary_odds(result, annotated, model, network)
-    posterior = boundary_log_odds(result.snapshot.together)
-    return np.column_stack((learnt, posterior, annotator_agreement(result, annotated), result.problem.graph.length))
-
-
-def fit_curve(edges: Float64Array) -> Float64Array:
-    """Fit the curve of maximum likelihood: (3,) intercept, weight of the learnt odds, weight of the posterior."""
-    odds = np.column_stack((np.ones(len(edges)), edges[:, :2]))
-    human, length = edges[:, 2], edges[:, 3] / edges[:, 3].sum()
-
-    def loss(curve: Float64Array) -> float:
-        probability = expit(odds @ curve)
-        return -float((length * (xlogy(human, probability) + xlog1py(1 - human, -probability))).sum())
-
-    # Where the posterior adds nothing to the learnt log odds, its weight is 0 and not slightly negative.
-    return np.asarray(minimize(loss, np.array([0.0, 1.0, 0.0]), bounds=((None, None), (0, None), (0, None))).x)
-
-
-def calibration_error(edges: Float64Array, curve: Float64Array) -> float:
-    """Compute the mean difference of predicted probability and annotators, in bins of the probability."""
-    probability = expit(curve[0] + edges[:, :2] @ curve[1:])
-    weight, predicted, human = np.transpose(bin_by_probability(probability, edges[:, 2], edges[:, 3]))
-    return float(np.abs(predicted - human).sum() / weight.sum())
-
-
-def main(folder: str, split: str, models: str, networks: str | None = None) -> None:
-    """Fit, and print."""
-    examples = list_bsds(folder, split)
-    edges: list[Float64Array] = []
-    for example, fold in zip(examples, fold_of(len(examples)), strict=True):
-        model = str(Path(models, f"fold{fold}.json"))
-        network = "none" if networks is None else str(Path(networks, f"fold{fold}.npz"))
-        edges.append(np.concatenate([collect_edges(example, name, model, network) for name in OURS]))
-    print("curve", ", ".join(f"{x:.3f}" for x in fit_curve(np.concatenate(edges))))
-    even, odd = np.concatenate(edges[::2]), np.concatenate(edges[1::2])
-    for fitted, other in ((even, odd), (odd, even)):
-        print(f"of half of the images, on the others: error {calibration_error(other, fit_curve(fitted)):.3f}")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.scores.objects import (
-    ObjectCounts,
     compute_object_measures,
     count_matches,
     find_unmatched,
     mark_background,
+    pool_counts,
 )
 from napari_gsw.scores.partitions import Scores, compute_disagreement, compute_scores
 from napari_gsw.widgets.common.worker import make_worker
@@ -104,7 +103,7 @@ class Comparison:
         difference = np.zeros(labels.shape, np.float32)
         # Scores of each part by reference, and of all references together if there are several.
         rows: list[list[Scores]] = [[] for _ in range(len(references) + (len(references) > 1))]
-        counts: list[list[ObjectCounts]] = []
+        counts: list[list[dict[str, float]]] = []
         for index in iter_parts(labels.shape, self._sliced_along):
             part, truths = labels[index], [reference[index] for reference in references]
             labelled = [k for k, truth in enumerate(truths) if not ignores or truth.any()]
@@ -127,9 +126,9 @@ class Comparison:
         means = [Scores(*np.mean(scores, axis=0).tolist()) for scores in rows]
         if not has_objects:
             return ComparisonResult(means, difference, [])
-        pooled = [functools.reduce(ObjectCounts.plus, of_parts) for of_parts in zip(*counts, strict=True)]
+        pooled = [pool_counts(of_parts) for of_parts in zip(*counts, strict=True)]
         if len(pooled) > 1:
-            pooled.append(functools.reduce(ObjectCounts.plus, pooled))
+            pooled.append(pool_counts(pooled))
         return ComparisonResult(means, difference, [compute_object_measures(x) for x in pooled], missed, false)
 
     def _report(self, step: str) -> None:
