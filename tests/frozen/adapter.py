@@ -292,7 +292,7 @@ def panel_keys() -> list[str]:
 
 def unfold(dock: Any) -> None:
     """Open all foldable sections of a dock."""
-    from napari_gsw.widgets.common.collapsible import Section
+    from napari_gsw.widgets.common.layouts import Section
 
     for section in dock.findChildren(Section):
         section.unfold()

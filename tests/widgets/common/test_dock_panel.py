@@ -153,25 +153,6 @@ def test_closing_is_silent(stocked, qtbot, monkeypatch, name, order):
     assert callbacks_of_package(stocked) == []
 
 
-@pytest.mark.parametrize("name", [WIDGETS[0], *map(slow, WIDGETS[1:])])
-def test_slot_under_another_name_is_disconnected(stocked, monkeypatch, name):
-    """To disconnect a method, napari looks for its name on its owner, which may be deleted and have none of it."""
-    from napari_gsw.widgets.comparison.panel import ComparisonPanel
-    from napari_gsw.widgets.panel.panel import SegmentationPanel
-    from napari_gsw.widgets.superpixels.panel import SuperpixelPanel
-
-    def wrapped(inner):
-        return lambda self, event=None: inner(self, event)
-
-    for owner in (SegmentationPanel, SuperpixelPanel, ComparisonPanel):
-        monkeypatch.setattr(owner, "_layers_changed", wrapped(owner._layers_changed))
-    _, panel = stocked.window.add_plugin_dock_widget("napari-gsw", name)
-    delete(panel)
-    panel.connections.close()
-    panel.shut_down()
-    assert callbacks_of_package(stocked) == []
-
-
 def test_all_endings_run_if_one_fails():
     from napari_gsw.widgets.common.dock_panel import Connections
 
@@ -241,19 +222,6 @@ def test_switch_interval_is_short_until_the_last_dock_closes(interval):
     ):
         change()
         assert sys.getswitchinterval() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("before", "meanwhile", "after"), [(2e-5, None, 2e-5), (0.005, 0.02, 0.02)])
-def test_switch_interval_of_other_code_stays(interval, before, meanwhile, after):
-    from napari_gsw.widgets.common.dock_panel import SwitchInterval
-
-    intervals = SwitchInterval()
-    sys.setswitchinterval(before)
-    intervals.begin()
-    if meanwhile is not None:
-        sys.setswitchinterval(meanwhile)
-    intervals.end()
-    assert sys.getswitchinterval() == pytest.approx(after)
 
 
 def test_dock_shortens_switch_interval(viewer, interval):

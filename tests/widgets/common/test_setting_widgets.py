@@ -13,7 +13,7 @@ from napari_gsw.widgets.common.setting_widgets import SettingWidget
 
 
 def control_of(name: str, value: object) -> SettingWidget:
-    return SettingWidget(name, setting_fields()[name], value)
+    return SettingWidget(name, value)
 
 
 def test_a_value_is_kept_exactly_whether_it_is_seen_or_not(qtbot):

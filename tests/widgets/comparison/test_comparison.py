@@ -142,24 +142,6 @@ def test_several_references_and_all_of_them(pair, viewer, qtbot):
 
 
 @pytest.mark.slow
-def test_options_reach_the_measures(viewer, panel, qtbot):
-    sparse = np.where(np.arange(TRUTH.shape[1]) < 200, TRUTH, 0)
-    viewer.add_labels(sparse, name="truth")
-    viewer.add_labels(SHIFTED, name="found")
-    click(qtbot, panel.ignore)
-    panel.tolerance.stepBy(3)
-    assert "within 1 pixels" in panel.status.text()
-    compare(qtbot, panel)
-    (row,) = metrics.compute_scores(SHIFTED, [sparse], tolerance=1, ignore_background=True)
-    assert cells(panel) == [format_row(row)]
-    difference = viewer.layers["found vs truth [difference]"].data
-    assert np.array_equal(difference, metrics.compute_disagreement(SHIFTED, [sparse], ignore_background=True))
-    viewer.layers["truth"].data = sparse * 0
-    compare(qtbot, panel)
-    assert "'truth' has the label 0 everywhere" in panel.status.text()
-
-
-@pytest.mark.slow
 def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qtbot):
     compare(qtbot, pair)
     layer = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]
@@ -225,28 +207,6 @@ def test_objects_are_counted_and_the_unmatched_ones_shown(viewer, panel, qtbot):
     click(qtbot, panel.show_unmatched)
     assert not missed.visible
     assert viewer.layers["found vs truth [difference]"].visible
-
-
-@pytest.mark.slow
-def test_unmatched_objects_of_several_references(viewer, panel, qtbot):
-    viewer.add_labels(np.where(NUCLEI == 1, 0, NUCLEI), name="a truth")
-    viewer.add_labels(np.where(NUCLEI == 2, 0, NUCLEI), name="b truth")
-    viewer.add_labels(np.where(NUCLEI == 3, 0, NUCLEI), name="found")
-    compare(qtbot, panel)
-    assert panel.result.object_rows[2]["objects"] == 6  # those of both together
-    assert np.array_equal(viewer.layers["found vs 2 references [missed]"].data, np.where(NUCLEI == 3, 3, 0))
-    assert not viewer.layers["found vs 2 references [false]"].data.any()  # each is true for one of the two
-
-
-def test_difference_is_drawn_when_wanted_beside_a_layer_of_that_name(pair, viewer, qtbot):
-    name = "mosaic [GSW] vs mosaic truth [difference]"
-    viewer.add_image(np.full(TRUTH.shape, 7, np.float32), name=name)
-    click(qtbot, pair.show_difference)
-    compare(qtbot, pair)
-    assert len(viewer.layers) == 3
-    click(qtbot, pair.show_difference)  # without another comparison
-    assert np.array_equal(viewer.layers[f"{name} [1]"].data, metrics.compute_disagreement(SHIFTED, [TRUTH]))
-    assert (viewer.layers[name].data == 7).all()
 
 
 @pytest.mark.parametrize("ndim", [slow(2), 3, slow(4)])
@@ -407,25 +367,6 @@ def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name
     assert pair.references.isEnabled()
 
 
-@pytest.mark.parametrize("closes_viewer", [False, slow(True)])
-def test_closing_ends_the_comparison(viewer, qtbot, endless, closes_viewer):
-    events = viewer.layers.events
-    before = list(events.callbacks)
-    dock, panel = docked(viewer)
-    viewer.add_labels(TRUTH, name="truth")
-    viewer.add_labels(SHIFTED, name="found")
-    assert len(events.callbacks) == len(before) + 1
-    click(qtbot, panel.compare_button)
-    comparison = panel.comparison
-    qtbot.waitUntil(lambda: comparison.step == "counting sheep", timeout=600_000)
-    viewer.close() if closes_viewer else dock.destroyOnClose()
-    qtbot.waitUntil(lambda: not comparison.worker.is_running, timeout=600_000)
-    qtbot.waitUntil(lambda: list(events.callbacks) == before, timeout=600_000)
-    assert not comparison._arrays  # napari keeps each worker as long as its window
-    assert panel.comparison is None
-    assert not panel.connections.is_open
-
-
 @pytest.mark.slow
 def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
     from napari.utils.notifications import notification_manager
@@ -452,43 +393,6 @@ def test_copy_and_save(pair, qtbot, tmp_path, monkeypatch):
     click(qtbot, pair.save_button)
     assert "could not be saved" in pair.status.text()
     assert "could not be saved" in str(notification_manager.records[-1].message)
-
-
-@pytest.mark.slow
-def test_each_column_says_what_it_measures_and_fits(pair, viewer, qtbot):
-    from qtpy.QtCore import Qt
-
-    compare(qtbot, pair)
-    for j in range(pair.table.columnCount()):
-        head = pair.table.horizontalHeaderItem(j)
-        assert "better" in head.toolTip()
-        if "↑" in head.text() or "↓" in head.text():
-            assert ("higher" if "↑" in head.text() else "lower") in head.toolTip()
-    dock = pair.parent()
-    for width in (340, 600):
-        viewer.window._qt_window.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
-        qtbot.waitUntil(lambda width=width: abs(pair.width() - width) < 3, timeout=600_000)
-        table = pair.table
-        assert table.horizontalScrollBar().maximum() == 0
-        assert table.viewport().width() - table.horizontalHeader().length() < table.columnCount()
-
-
-def test_what_changes_nothing_to_choose_from_leaves_the_lists_alone(pair, viewer, monkeypatch):
-    """They were filled again at every frame of a run in another dock, and at every one of many layers that went."""
-    filled = []
-    fill = pair._fill_references
-    monkeypatch.setattr(pair, "_fill_references", lambda *what: (filled.append(what), fill(*what)))
-    image = viewer.add_image(TRUTH)
-    viewer.layers["mosaic truth"].data = np.roll(TRUTH, 1)
-    image.name = "another name"
-    assert not filled
-    viewer.layers["mosaic truth"].data = TRUTH[:9]
-    assert len(filled) == 1
-    assert "9" in pair.references.item(0).toolTip()
-    assert not pair.compare_button.isEnabled()
-    viewer.layers.clear()
-    assert len(filled) == 2
-    assert offered(pair) == ("", {})
 
 
 def test_slices_that_were_segmented_by_themselves_are_compared_so(viewer, panel, qtbot):

@@ -73,58 +73,6 @@ def test_a_layer_of_the_users_own_may_be_called_like_ours(panel, viewer):
     assert offered(panel.chooser.where) == ["g [regions]", "f [locked]", "e [superpixels]", "d [GSW]"]
 
 
-@pytest.mark.slow
-def test_a_second_run_and_undo_go_on_in_renamed_layers(everything, qtbot, viewer):
-    layers = everything.session.segmentation.layers
-    labels, count = layers.labels, len(viewer.layers)
-    rename([layer for layer in viewer.layers if layer.name != "m"], "anything")
-    everything.session.corrections.unlock()
-    wait_done(qtbot, everything)
-    before = everything.session.array_run.interactive.display_labels.copy()
-    labels.paint((60, 80), 77)
-    wait_for(qtbot, lambda: everything.session.run is None and (everything.session.frame.numbers == 77).any())
-    labels.undo()
-    wait_for(qtbot, lambda: everything.session.run is None and not (everything.session.frame.numbers == 77).any())
-    # The chain has settled again since, so that a site on a border may have changed its mind.
-    assert np.mean(everything.session.array_run.interactive.display_labels == before) > 0.95
-    assert everything.run_button.text() == "Continue"
-    click(qtbot, everything.run_button)
-    wait_for(qtbot, lambda: everything.session.frame.sweep >= 80)
-    wait_done(qtbot, everything)
-    assert len(viewer.layers) == count
-    assert layers.labels is labels
-    assert np.array_equal(labels.data, everything.session.array_run.paint(everything.session.frame.numbers))
-
-
-@pytest.mark.slow
-def test_compare_judges_the_renamed_result(everything, qtbot, viewer):
-    """It is chosen among other layers, with the truth of its image, and its difference is drawn in place."""
-    labels = everything.session.segmentation.layers.labels
-    viewer.add_labels(np.ones((120, 160), int), name="n truth")
-    viewer.add_labels(np.ones((120, 160), int), name="m truth")
-    labels.name = "anything"
-    viewer.layers.selection.active = viewer.layers["mine"]
-    _, comparison = viewer.window.add_plugin_dock_widget("napari-gsw", "Compare segmentations")
-
-    def compare():
-        click(qtbot, comparison.compare_button)
-        qtbot.waitUntil(lambda: comparison.comparison is None, timeout=600_000)
-
-    assert comparison.chosen == (labels, [viewer.layers["m truth"]])
-    compare()
-    (difference,) = (x for x in viewer.layers if x.metadata.get("napari-gsw layer") == "difference")
-    assert "anything vs m truth" in difference.name
-    assert difference.name not in offered(everything.chooser.image)
-    count = len(viewer.layers)
-    rename([difference, labels, viewer.layers["m truth"]], "again")
-    assert difference.name not in offered(everything.chooser.image)
-    difference.data[:] = 7
-    compare()
-    assert len(viewer.layers) == count
-    assert (difference.data <= 1).all()
-    comparison.shut_down()
-
-
 def test_superpixels_are_known_after_they_were_renamed(panel, qtbot, viewer):
     viewer.add_image(mosaic()[0][:120, :160], name="m")
     _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -177,45 +175,3 @@ def test_the_visible_part_of_a_pyramid_is_in_pixels_of_its_finest_level(panel, q
         qtbot.wait(100)
         source = ImageSource(layer, where="view", **get_view_position(panel.viewer, layer))
         assert all(length > 200 for length in source.space), level
-
-
-@pytest.mark.slow
-def test_the_bar_follows_the_blocks_of_a_large_image(panel, qtbot, monkeypatch, everything_is_large):
-    """The preparation is held at each of its stages until the window has shown it."""
-    from napari_gsw.widgets.session import run_plan
-
-    shown, prepare = {}, run_plan.prepare
-    held, go_on = queue.Queue(), threading.Semaphore(0)
-
-    def halting(*given, report, **named):
-        def reported(stage, snapshot):
-            report(stage, snapshot)
-            held.put(stage)
-            go_on.acquire(timeout=60)
-
-        return prepare(*given, report=reported, **named)
-
-    monkeypatch.setattr(run_plan, "prepare", halting)
-    add(panel.viewer, scene(), lazily=True)
-    short(panel)
-    click(qtbot, panel.run_button)
-    bar, status = panel.progress.bar, panel.progress.status
-    while "assembly" not in shown:
-        wait_for(qtbot, lambda: not held.empty())
-        stage = held.get()
-        if stage.total:
-            text = f"Reading, making superpixels: block {stage.done} of {stage.total}"
-            wait_for(qtbot, lambda text=text: status.text() == text)
-            assert (bar.minimum(), bar.value(), bar.maximum()) == (0, stage.done, stage.total)
-            assert bar.text() == f"{100 * stage.done // stage.total} %"
-        else:
-            wait_for(qtbot, lambda: status.text() == "Joining the blocks ...")
-            assert (bar.minimum(), bar.maximum()) == (0, 0)  # it moves, but does not say how far
-        shown.setdefault(stage.name, []).append(stage)
-        go_on.release()
-    wait_done(qtbot, panel)
-    counts = [stage.done for stage in shown["blocks"]]  # two blocks may be done at the same time
-    assert len(counts) > 2
-    assert counts == sorted(set(counts))
-    assert counts[-1] == shown["blocks"][-1].total == len(panel.session.array_run.sites.grid)
-    assert "cluster" in status.text()

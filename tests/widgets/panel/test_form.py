@@ -128,22 +128,6 @@ class Placements(QObject):
 
 
 @gui
-def test_a_preset_lays_the_panel_out_once_not_for_every_row(panel, qtbot):
-    controls = panel.form.controls.values()
-    for section in panel.form.sections.values():
-        section.unfold()
-    qtbot.wait(50)
-    placements = Placements(controls)
-    for name in ("membranes", "general"):  # many rows come and go
-        panel.form.choose_preset(name)
-        assert placements.count <= 2 * len(controls)  # which Qt does once, when it comes to it
-        qtbot.wait(50)
-        tops = [(c.parentWidget(), c.y()) for c in controls if c.isVisible() and c.parentWidget() is not None]
-        assert len(set(tops)) == len(tops), "rows lie upon one another"
-        placements.count = 0
-
-
-@gui
 @pytest.mark.skipif(not has_onnxruntime(), reason="onnxruntime is not installed")
 def test_settings_that_a_network_replaces_are_hidden(panel, qtbot):
     form, brightness = panel.form, cells()[0]

@@ -149,25 +149,6 @@ def test_superpixels_of_a_layer(panel, qtbot):
 # ---- running, pausing, continuing
 
 
-@pytest.mark.slow
-def test_a_second_run_continues_and_reset_restarts(panel, qtbot):
-    settings = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}
-    run(panel, qtbot, small(), **settings)
-    labels = panel.viewer.layers["m [GSW]"]
-    first = labels.data.copy()
-    assert panel.run_button.text() == "Continue"
-    click(qtbot, panel.run_button)
-    wait_for(qtbot, lambda: panel.session.frame.sweep == 80)
-    wait_done(qtbot, panel)
-    assert same_partition(labels.data, gsw.segment(small(), **settings | {"sweeps": 80}).labels)
-    click(qtbot, panel.reset_button)
-    assert not labels.data.any()
-    assert panel.run_button.text() == "Run"
-    run(panel, qtbot)
-    assert same_partition(panel.viewer.layers["m [GSW]"].data, first)
-    assert len(panel.viewer.layers) == 2
-
-
 def test_other_settings_continue_from_what_is_shown(panel, qtbot):
     run(panel, qtbot, small(), sweeps=40)
     before = panel.session.array_run
@@ -379,21 +360,6 @@ def test_the_result_stays_with_its_image(panel, qtbot):
     assert same_partition(viewer.layers["m [GSW]"].data, expected)
 
 
-def test_closing_the_dock_ends_the_run(viewer, qtbot):
-    dock, panel = open_panel(viewer)
-    viewer.add_image(small(), name="m")
-    start(panel, qtbot, sweeps=ENDLESS)
-    wait_sweeps(qtbot, panel)
-    worker = panel.session.run.worker
-    dock.destroyOnClose()  # what the x of the dock does
-    wait_for(qtbot, lambda: not worker.is_running)
-    viewer.add_image(small())  # nobody listens any more
-    before = viewer.layers["m [GSW]"].data.copy()
-    viewer.layers["m [GSW]"].paint((5, 5), 3)
-    viewer.layers["m [GSW]"].undo()  # napari's own again
-    assert np.array_equal(viewer.layers["m [GSW]"].data, before)
-
-
 @pytest.mark.parametrize("when", ["preparing", "running"])
 def test_closing_the_dock_waits_for_nothing(viewer, qtbot, monkeypatch, when):
     """Neither for an image that is being prepared nor for a kernel that is being compiled."""
@@ -427,18 +393,6 @@ def test_closing_the_dock_waits_for_nothing(viewer, qtbot, monkeypatch, when):
     assert not waits
     may_end.set()
     wait_for(qtbot, lambda: not worker_run.worker.is_running)
-
-
-@pytest.mark.slow
-def test_closing_the_viewer_ends_the_run(make_napari_viewer, qtbot):
-    viewer = make_napari_viewer(show=True)
-    _, panel = open_panel(viewer)
-    viewer.add_image(small(), name="m")
-    start(panel, qtbot, sweeps=ENDLESS)
-    wait_sweeps(qtbot, panel)
-    worker = panel.session.run.worker
-    viewer.close()
-    wait_for(qtbot, lambda: not worker.is_running)
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, slow(ValueError)])
@@ -529,16 +483,6 @@ def test_uncertainty_is_that_of_the_api(panel, qtbot):
     assert not boxes["entropy"].isChecked()
     click(qtbot, boxes["boundary"])
     assert not viewer.layers["m [boundary]"].visible
-
-
-@pytest.mark.slow
-def test_several_chains_have_lines_of_their_own(panel, qtbot):
-    run(panel, qtbot, small(), sweeps=60, chains=3)
-    assert len(panel.trace._values) == 3
-    assert len({line.opts["pen"].color().name() for line in panel.trace._values}) == 3
-    api = gsw.segment(small(), sweeps=60, chains=3)
-    assert same_partition(panel.viewer.layers[-1].data, api.labels)
-    assert panel.trace.best.getData()[1][0] == pytest.approx(api.snapshot.best.log_posterior)
 
 
 def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
@@ -660,36 +604,6 @@ def test_consensus_range_and_detail(panel, qtbot):
     wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in viewer.layers))
 
 
-@pytest.mark.slow
-def test_detail_is_forgotten_at_reset_and_at_another_image(panel, qtbot):
-    panel.viewer.add_image(small(), name="m")
-    for forget in (lambda: click(qtbot, panel.reset_button), lambda: panel.viewer.add_image(small()[::-1], name="n")):
-        run(panel, qtbot, sweeps=40)
-        wait_for(qtbot, lambda: panel.display.detail.isEnabled())
-        panel.display.detail.setValue(90)
-        wait_for(qtbot, lambda: panel.session.run is None)
-        assert panel.session.commands.view.detail == 0.9
-        forget()
-        if panel.session.continues:
-            panel.choose_image(panel.viewer.layers["n"])
-            run(panel, qtbot)
-        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
-        assert panel.display.auto_detail.isChecked()
-
-
-@pytest.mark.slow
-def test_superpixels_ticked_before_the_run_are_outlined_also_after_a_reset(panel, viewer, qtbot):
-    viewer.add_image(small(), name="m")
-    click(qtbot, panel.display.show_sites)
-    for _ in range(2):
-        run(panel, qtbot, sweeps=10)
-        outlines = [layer for layer in viewer.layers if layer.name.endswith("[superpixels]")]
-        assert len(outlines) == 1
-        assert outlines[0].data.any()
-        panel.reset()
-        wait_for(qtbot, lambda: panel.run_button.text() == "Run" and panel.run_button.isEnabled())
-
-
 # ---- the panel itself
 
 
@@ -716,9 +630,9 @@ def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
 def test_preferences_set_the_panel_up(viewer, monkeypatch, qtbot):
     from napari.settings import get_plugin_settings
 
-    from napari_gsw.widgets.common.preferences import FALLBACK, PLUGIN, get_preference
+    from napari_gsw.widgets.common.preferences import FALLBACK, get_preference
 
-    known = get_plugin_settings(PLUGIN).segmentation
+    known = get_plugin_settings("napari-gsw").segmentation
     declared = {name: getattr(value, "value", value) for name, value in known.model_dump().items()}
     assert declared == FALLBACK
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
 
-from gui_actions import click, press_key, run, start, wait_done, wait_for, wait_sweeps
+from gui_actions import click, run, start, wait_done, wait_for, wait_sweeps
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -141,22 +141,9 @@ def test_tab_goes_down_the_panel(panel, qtbot):
     assert panel.form.controls["only_painted"].box in reach(panel.paint_row.keep, panel.paint_row)
 
 
-@pytest.mark.slow
-def test_a_trace_unfolded_before_its_plot_is_in_its_place_of_the_tab_order(viewer, qtbot):
-    _, panel = open_panel(viewer)
-    section = panel.trace_section
-    section.unfold()
-    assert section._plot is None
-    wait_for(qtbot, lambda: section._plot is not None and section._plot.isVisible())
-    section.help.setFocus()
-    QTest.keyClick(section.help, Qt.Key.Key_Tab)
-    assert panel.window().focusWidget() is section.plot
-    panel.shut_down()
-
-
 @pytest.mark.parametrize("shown", [False, True])
 def test_what_was_never_unfolded_goes_with_its_section(qtbot, shown):
-    from napari_gsw.widgets.common.collapsible import Section
+    from napari_gsw.widgets.common.layouts import Section
 
     section = Section("Title")
     section.setVisible(shown)
@@ -183,8 +170,8 @@ def test_a_second_dock_is_a_tab(panel, qtbot):
 
 
 def test_every_control_and_section_explains_itself(panel, qtbot):
-    from napari_gsw.widgets.common.collapsible import Section
     from napari_gsw.widgets.common.help_page import HelpPage, find_page, make_anchor
+    from napari_gsw.widgets.common.layouts import Section
 
     panel.viewer.add_image(np.zeros((64, 64)))
     for control in panel.form.controls.values():
@@ -283,16 +270,6 @@ def test_a_finished_run_follows_regions_and_settings(panel, qtbot):
     wait_for(qtbot, lambda: len(np.unique(regions.data)) >= many)
     click(qtbot, panel.display.layer_boxes["regions"])
     wait_for(qtbot, lambda: "region" not in panel.progress.status.text())
-
-
-@pytest.mark.slow
-def test_undo_is_no_correction(panel, qtbot):
-    run(panel, qtbot, small(), sweeps=40)
-    labels = panel.viewer.layers["m [GSW]"]
-    labels.data_setitem((np.arange(20), np.arange(20)), 9)
-    wait_for(qtbot, lambda: panel.session.run is None and "1 correction," in panel.seeds.summary.text() + ",")
-    press_key(qtbot, panel.viewer, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-    wait_for(qtbot, lambda: panel.session.run is None and "correction" not in panel.seeds.summary.text())
 
 
 @pytest.mark.slow

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import gui_actions
 from gui_actions import click, drag, run, start, wait_done, wait_for, wait_sweeps
 
 pytest.importorskip("napari")
@@ -202,49 +197,6 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
 
 
 # A window that is closed while its autosave is being written, and with it Python.
-CLOSED_WINDOW = """
-import sys, time
-import napari
-from qtpy.QtCore import QTimer
-from napari_gsw.files import autosave
-from test_sessions import IMAGE, open_panel
-save, writing = autosave.save_session, []
-
-def slow_save(*args, **options):
-    writing.append(args)
-    time.sleep(1)
-    save(*args, **options)
-
-def close_when_it_writes():
-    if writing:
-        timer.stop()
-        viewer.close()
-
-autosave.save_session = slow_save
-viewer = napari.Viewer()
-viewer.add_image(IMAGE, name="photo")
-panel = open_panel(viewer)
-panel.form.controls["sweeps"].set_value(20)
-timer = QTimer(interval=20)
-timer.timeout.connect(close_when_it_writes)
-timer.start()
-panel.run_button.click()
-napari.run()
-"""
-
-
-@pytest.mark.slow
-def test_what_is_on_its_way_to_the_disk_when_the_last_window_closes_gets_there(tmp_path):
-    """Once Python ends nothing can be written any more."""
-    from napari_gsw.files import session_file
-
-    folders = [str(Path(__file__).parent), str(Path(gui_actions.__file__).parent), *sys.path]
-    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(folders)}
-    words = [sys.executable, "-c", CLOSED_WINDOW]
-    end = subprocess.run(words, env=environment, timeout=600, capture_output=True, text=True, check=False)
-    assert end.returncode == 0, end.stdout + end.stderr
-    (file,) = tmp_path.rglob("*.zarr.zip")
-    assert session_file.open_session(file).run.sweep == 20
 
 
 @pytest.mark.slow
@@ -342,20 +294,22 @@ def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_view
 
 def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatch, tmp_path):
     """Of "work" the dialog looks whether it is there; what is written is work.zarr.zip."""
-    from qtpy.QtWidgets import QFileDialog, QMessageBox
+    from qtpy.QtWidgets import QFileDialog
+
+    from napari_gsw.widgets.panel import sessions
 
     asked, written = [], []
     there = tmp_path / "work.zarr.zip"
     there.write_text("mine")
-    answer = QMessageBox.StandardButton.No
-    monkeypatch.setattr(QMessageBox, "question", lambda *words: asked.append(words[2]) or answer)
+    answer = False
+    monkeypatch.setattr(sessions, "_confirm", lambda *words: asked.append(words[2]) or answer)
     monkeypatch.setattr(panel.saving, "save", written.append)
     for typed in ("work", "work.zarr.zip", "other"):
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, typed=typed: (str(tmp_path / typed), ""))
         panel.saving._ask_save()
     assert asked == ["work.zarr.zip exists already. Replace it?"]
     assert written == [there, tmp_path / "other.zarr.zip"]  # the first was not, and of the second the dialog asked
-    answer = QMessageBox.StandardButton.Yes
+    answer = True
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "work"), ""))
     panel.saving._ask_save()
     assert written[-1] == there
@@ -379,21 +333,3 @@ def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_
     saved(panel, qtbot, tmp_path / "with.zarr.zip", embed=True)
     np.testing.assert_array_equal(open_session(tmp_path / "with.zarr.zip").images[0].pixels, IMAGE)
     assert len(sentences) == 1
-
-
-@pytest.mark.slow
-def test_of_a_file_with_several_layers_the_one_that_was_segmented_is_taken(viewer, panel, qtbot, tmp_path):
-    from napari.layers._source import layer_source
-
-    path = tmp_path / "channels.tif"
-    with layer_source(path=str(path)):
-        viewer.add_image(IMAGE[::-1].copy(), name="first")
-        viewer.add_image(IMAGE, name="second")
-    panel.chooser.image.choose(viewer.layers["second"])
-    run(panel, qtbot, sweeps=SWEEPS)
-    assert "second [GSW]" in viewer.layers
-    saved(panel, qtbot, tmp_path / "work.zarr.zip")
-    viewer.layers.remove("second [GSW]")
-    panel.chooser.image.choose(viewer.layers["first"])
-    opened(panel, qtbot, tmp_path / "work.zarr.zip")
-    assert panel.session.segmentation.plan.source.layer is viewer.layers["second"]

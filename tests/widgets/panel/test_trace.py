@@ -53,17 +53,6 @@ def turn_wheel(plot, *modifiers):
     return event.isAccepted()
 
 
-def test_a_new_range_lays_no_label_out_again(plot, monkeypatch):
-    """Not even those of the axes at the top and on the right, which nobody sees."""
-    import pyqtgraph as pg
-
-    laid_out = []
-    monkeypatch.setattr(pg.AxisItem, "_updateLabel", laid_out.append)
-    for one in plot.plots:
-        one.getViewBox().setRange(xRange=(0, 300), yRange=(-90, 0))
-    assert not laid_out
-
-
 def test_the_mouse_reads_a_sweep(plot):
     texts = []
     plot.hovered.connect(texts.append)
@@ -120,29 +109,3 @@ def test_the_plot_is_painted_in_a_turn_of_its_own_and_only_if_it_has_changed(plo
     qtbot.waitUntil(lambda: len(drawings) == 2, timeout=600_000)
     plot.show_traces([], None)
     assert not plot._turn.isActive()
-
-
-def test_what_waits_is_drawn_with_the_words_and_the_plot_is_painted_once(plot, qtbot):
-    """Whatever is painted has the window composed anew; axes that move while they are painted are painted again."""
-    from qtpy.QtCore import QEvent, QObject
-
-    class Paints(QObject):
-        count = 0
-
-        def eventFilter(self, watched, event):
-            self.count += event.type() == QEvent.Type.Paint
-            return False
-
-    qtbot.wait(200)
-    paints = Paints()
-    plot.viewport().installEventFilter(paints)
-    plot.draw_waiting()
-    qtbot.wait(200)
-    assert paints.count == 0  # nothing waits
-    rows = np.linspace(-40_000, -10, 1500)[:, None] * np.ones(N_TRACED)
-    plot.show_traces([rows], (1500, -10.0))
-    plot.draw_waiting()
-    assert not plot._turn.isActive()
-    assert len(plot._traces[0]) == 1500
-    qtbot.wait(300)
-    assert paints.count == 1

@@ -126,15 +126,6 @@ def test_gsw_takes_the_mended_superpixels(after_cut, viewer, qtbot):
     panel.shut_down()
 
 
-def test_new_superpixels_are_taken_by_an_open_panel(panel, viewer, qtbot):
-    viewer.add_image(mosaic()[0], name="m")
-    _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
-    cutter.make()
-    wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
-    assert panel.sites.value() is cutter.layer
-    cutter.shut_down()
-
-
 def test_inside_a_shape(cutter, viewer, qtbot):
     viewer.add_image(mosaic()[0], name="m")
     shapes = viewer.add_shapes([np.array([[20, 20], [20, 200], [150, 200], [150, 20]])], name="roi")
@@ -157,23 +148,6 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     assert cutter.count.text() == "Out of ink."
     assert cutter.make_button.text() == "Make superpixels"
     assert cutter.make_button.isEnabled()
-
-
-@pytest.mark.slow
-def test_closing_or_removing_in_the_middle(viewer, qtbot):
-    dock, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
-    viewer.add_image(np.random.default_rng(0).random((900, 900)), name="big")
-    cutter.make()
-    worker = cutter.worker
-    del viewer.layers["big"]
-    wait_for(qtbot, lambda: cutter.worker is None)
-    assert len(viewer.layers) == 0
-    viewer.add_image(np.random.default_rng(0).random((900, 900)), name="big")
-    cutter.make()
-    worker = cutter.worker
-    dock.destroyOnClose()
-    wait_for(qtbot, lambda: not worker.is_running)
-    assert len(viewer.layers) == 1
 
 
 @pytest.mark.slow

@@ -100,19 +100,6 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
 
 
 @gui
-def test_columns_are_wide_enough_for_their_names_and_first_rows(table):
-    """And not wider than Qt would have them, which asks for every cell a dozen times."""
-    texts = np.array(["short", "as long as the neighbours of a large region 1 2 3 5 8 13 21"], object)
-    columns = {"index": np.array([1, 2]), "a name that is long": np.array([0.5, np.nan]), "neighbours": texts}
-    table.model.set_table(pd.DataFrame(columns), np.ones(2, bool))
-    table._fit_columns()
-    header = table.table.horizontalHeader()
-    for place in range(3):
-        wanted = max(table.table.sizeHintForColumn(place), header.sectionSizeHint(place))
-        assert wanted <= header.sectionSize(place) <= wanted + 12
-
-
-@gui
 @pytest.mark.slow
 def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     from qtpy.QtCore import QPoint, Qt
@@ -145,23 +132,6 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     viewer.layers.remove("r")
     assert table.model.rowCount() == 0
     qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"), timeout=600_000)
-
-
-@gui
-def test_a_new_table_is_shown_in_a_turn_of_its_own_and_several_once(table, viewer, qtbot):
-    """Who writes it has just spent as long on it: the window would not answer for the sum of both."""
-    shown = []
-    table.model.modelReset.connect(lambda: shown.append(table.model.table["area"].sum()))
-    layer, area = viewer.layers["r"], TABLE["area"].sum()
-    for factor in (2, 3):
-        layer.features = layer.features.assign(area=factor * TABLE["area"])
-        assert table.model.table["area"].sum() == area
-    qtbot.waitUntil(lambda: bool(shown), timeout=600_000)
-    qtbot.wait(50)
-    assert shown == [3 * area]
-    viewer.add_labels(LABELS[0], name="another", features={"index": [1, 2]})
-    qtbot.wait(50)
-    assert shown == [3 * area], "it is not the one that is shown"
 
 
 def pg_point(x, y):
@@ -223,42 +193,6 @@ def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, v
     other.features = pd.DataFrame(measure_labels(LABELS[0], None))
     qtbot.wait(100)
     assert table.layer is viewer.layers["r"]
-
-
-@gui
-def test_choice_is_made_in_ranges_and_stays_when_the_table_is_sorted(table, qtbot):
-    """As ranges of one row each, a thousand of them would take a second."""
-    from qtpy.QtCore import Qt
-
-    rows = np.array([0, 1, 2, 5, 7])
-    table.choose(table.model.order[rows])
-    ranges = table.table.selectionModel().selection()
-    assert [(block.top(), block.bottom()) for block in ranges] == [(0, 2), (5, 5), (7, 7)]
-    chosen = sorted(table.chosen)
-    assert chosen == sorted(table.model.order[rows])
-    area = list(table.model.table).index("area")
-    for order in (Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder):
-        table.table.sortByColumn(area, order)
-        assert sorted(table.chosen) == chosen
-    table.choose(np.zeros(0, np.int64))
-    assert not len(table.chosen)
-
-
-@gui
-def test_plot_has_numbers_as_they_are_and_two_brushes(qtbot):
-    """pyqtgraph paints a dot for every brush: 5,000 rows took the window a second."""
-    from napari_gsw.widgets.table.plot import ColumnPlot
-
-    plot = ColumnPlot()
-    qtbot.addWidget(plot)
-    plot.show_points(np.linspace(0.1, 0.3, 500), np.linspace(2e9, 4e9, 500), ("share", "area"))
-    for side, name in (("bottom", "share"), ("left", "area")):
-        axis = plot.getAxis(side)
-        assert axis.autoSIPrefixScale == 1
-        assert axis.label.toPlainText().strip() == name
-    for chosen in (np.arange(10), np.arange(200), np.arange(0)):
-        plot.show_chosen(chosen)
-    assert len(plot.dots.fragmentAtlas) <= 2
 
 
 @gui

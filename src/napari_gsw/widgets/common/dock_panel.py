@@ -24,18 +24,11 @@ def is_deleted(qt_object: QObject) -> bool:
 
 def make_timer(parent: QObject, slot: Callable[[], Any], milliseconds: int = 0) -> QTimer:
     """Make a timer that calls a slot once, some time after each start."""
-    timer = QTimer(parent)
-    timer.setSingleShot(True)
-    timer.setInterval(milliseconds)
-    timer.timeout.connect(slot)
-    return timer
+    return QTimer(parent, singleShot=True, interval=milliseconds, timeout=slot)
 
 
 def _skip_if_deleted(slot: Callable[..., Any]) -> Callable[..., None]:
-    """Wrap a slot in a function that does nothing once Qt has deleted the slot's owner.
-
-    To disconnect a method of a Qt object, napari looks at the object itself, which Qt may have deleted by then.
-    """
+    """Wrap a slot: to disconnect a method, napari looks at its owner, which Qt may have deleted by then."""
 
     def call(event: Any = None) -> None:
         owner = getattr(slot, "__self__", None)
@@ -67,30 +60,29 @@ class Connections:
 
         Of layers that are removed in one batch, the slot is called once, after the last of them.
         """
-        for signal in (events.inserted, events.renamed, *more):
-            self.connect(signal, slot)
         call = _skip_if_deleted(slot)
-        batches = 0
-        last_event: Any = None
+        depth = 0
+        removed: list[Any] = []
 
         def begin_batch(_event: Any) -> None:
-            nonlocal batches
-            batches += 1
+            nonlocal depth
+            depth += 1
 
         def remove(event: Any) -> None:
-            nonlocal last_event
-            if batches:
-                last_event = event
-            else:
-                call(event)
+            removed[:] = [event]
+            call_outside_batches()
 
         def end_batch(_event: Any) -> None:
-            nonlocal batches, last_event
-            batches -= 1
-            if not batches and last_event is not None:
-                event, last_event = last_event, None
-                call(event)
+            nonlocal depth
+            depth -= 1
+            call_outside_batches()
 
+        def call_outside_batches() -> None:
+            if removed and not depth:
+                call(removed.pop())
+
+        for signal in (events.inserted, events.renamed, *more):
+            self.connect(signal, slot)
         self.connect(events.begin_batch, begin_batch)
         self.connect(events.end_batch, end_batch)
         self.connect(events.removed, remove)
@@ -105,14 +97,13 @@ class Connections:
         """Call a function on closing, the last added first; it must not rely on Qt objects."""
         self._endings.callback(ending)
 
-    def stop_on_close(self, timer: QTimer) -> None:
+    def stop_on_close(self, timer: QTimer) -> QTimer:
         """Stop a timer on closing, if Qt has not deleted it."""
         self.on_close(lambda: None if is_deleted(timer) else timer.stop())
+        return timer
 
     def close(self, *_: object) -> None:
         """End everything; a second call does nothing."""
-        if not self.is_open:
-            return
         self.is_open = False
         for signal, _slot, call in self._connected:
             signal.disconnect(call)
@@ -179,14 +170,13 @@ class SwitchInterval:
         self._before = 0.0
 
     def begin(self) -> None:
-        """Count an open dock."""
         self._n_docks += 1
         if self._n_docks == 1:
             self._before = sys.getswitchinterval()
             sys.setswitchinterval(min(self._before, self.SECONDS))
 
     def end(self) -> None:
-        """Count a closed dock; after the last one, restore the interval unless other code has changed it."""
+        """Restore the interval with the last dock, unless other code has changed it."""
         self._n_docks -= 1
         if not self._n_docks and sys.getswitchinterval() <= self.SECONDS:
             sys.setswitchinterval(self._before)
@@ -200,13 +190,13 @@ class DockPanel(QWidget):  # type: ignore[misc]
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
+        # The viewer behind the proxy that plugins get, whose layers are a new object at each access.
+        self.viewer = getattr(viewer, "__wrapped__", viewer)
         self.connections = Connections()
         SWITCH_INTERVAL.begin()
         self.connections.on_close(SWITCH_INTERVAL.end)
-        self._viewer = viewer
         self.destroyed.connect(self.connections.close)
-        self._docking = make_timer(self, self._finish_docking)
-        self.connections.stop_on_close(self._docking)
+        self._docking = self.connections.stop_on_close(make_timer(self, self._finish_docking))
 
     def event(self, event: QEvent) -> bool:
         """Shut down when the dock is closed, which takes the panel out of it without closing the panel."""
@@ -230,15 +220,14 @@ class DockPanel(QWidget):  # type: ignore[misc]
         while main.parentWidget() is not None:  # a floating dock is a window of its own inside it
             main = main.parentWidget().window()
         if isinstance(main, QMainWindow) and main.findChild(CanvasGuard) is None:
-            CanvasGuard(main, self._viewer)
+            CanvasGuard(main, self.viewer)
         dock, window = find_dock(self), self.window()
         if dock is None or not isinstance(window, QMainWindow):
             return
-        area = window.dockWidgetArea(dock)
-        for panel in window.findChildren(DockPanel):
-            other = find_dock(panel)
+        area, tabs = window.dockWidgetArea(dock), window.tabifiedDockWidgets(dock)
+        for other in map(find_dock, window.findChildren(DockPanel)):
             is_beside = other is not None and other is not dock and not other.isFloating() and other.isVisible()
-            if is_beside and window.dockWidgetArea(other) == area and other not in window.tabifiedDockWidgets(dock):
+            if is_beside and window.dockWidgetArea(other) == area and other not in tabs:
                 window.tabifyDockWidget(other, dock)
                 dock.show()
                 dock.raise_()
@@ -247,7 +236,6 @@ class DockPanel(QWidget):  # type: ignore[misc]
 
 def find_dock(widget: QWidget) -> QDockWidget | None:
     """Return the dock that contains a widget, or None."""
-    parent = widget.parentWidget()
-    while parent is not None and not isinstance(parent, QDockWidget):
-        parent = parent.parentWidget()
-    return parent
+    while widget is not None and not isinstance(widget, QDockWidget):
+        widget = widget.parentWidget()
+    return widget

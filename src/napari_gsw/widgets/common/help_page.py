@@ -27,9 +27,8 @@ class PageBrowser(QTextBrowser):  # type: ignore[misc]
         if image.isNull():
             return super().loadResource(kind, name)
         width = max(200, self.viewport().width() - 40)
-        if image.width() <= width:
-            return image
-        return image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
+        smooth = Qt.TransformationMode.SmoothTransformation
+        return image if image.width() <= width else image.scaledToWidth(width, smooth)
 
 
 class HelpPage(QDialog):  # type: ignore[misc]
@@ -39,8 +38,7 @@ class HelpPage(QDialog):  # type: ignore[misc]
         super().__init__(parent)
         self.setModal(False)
         self.resize(760, 640)
-        self.browser = PageBrowser()
-        self.browser.setOpenLinks(False)
+        self.browser = PageBrowser(openLinks=False)
         theme = get_settings().appearance.theme
         colour = QColor(link_colour(get_system_theme() if theme == "system" else theme))
         palette = self.browser.palette()
@@ -87,32 +85,28 @@ def find_page(name: str) -> Path:
 def make_anchor(heading: str) -> str:
     """Return the anchor of a heading, as links name it.
 
-    >>> make_anchor("The trace"), make_anchor("Sessions: nothing is lost")
-    ('the-trace', 'sessions-nothing-is-lost')
+    >>> make_anchor("Sessions: nothing is lost")
+    'sessions-nothing-is-lost'
     """
     return "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
 def make_help_button(address: str) -> QToolButton:
-    """Make a ``?`` button that opens a page of the documentation."""
-    button = QToolButton()
-    button.setText("?")
-    button.setAutoRaise(True)
-    button.setToolTip("What this is about, in the documentation")
-    button.setAccessibleName("Help")
+    """Make a ``?`` button that opens a page of the documentation, in the open window of help or in a new one."""
+
+    def show_page() -> None:
+        window = button.window()
+        dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None)
+        if dialog is None:
+            dialog = HelpPage(address, window)
+        else:
+            dialog.open_page(address)
+        dialog.show()
+        dialog.raise_()
+
+    tip = "What this is about, in the documentation"
+    button = QToolButton(text="?", autoRaise=True, toolTip=tip, accessibleName="Help")
     button.setProperty("page", address)
     button.setStyleSheet("QToolButton { border: none; background: transparent; font-weight: 600; padding: 2px 5px; }")
-    button.clicked.connect(lambda: _show_page(button))
+    button.clicked.connect(show_page)
     return button
-
-
-def _show_page(button: QToolButton) -> None:
-    """Open the page of a button in the open window of help, or in a new one."""
-    window = button.window()
-    dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None)
-    if dialog is None:
-        dialog = HelpPage(button.property("page"), window)
-    else:
-        dialog.open_page(button.property("page"))
-    dialog.show()
-    dialog.raise_()

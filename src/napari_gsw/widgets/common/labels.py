@@ -9,7 +9,7 @@ from napari.utils.notifications import notification_manager, show_error
 from napari.utils.theme import get_theme
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QResizeEvent
-from qtpy.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
+from qtpy.QtWidgets import QButtonGroup, QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
 from superqt import QElidingLabel
 
 from napari_gsw.core.errors import InputError
@@ -49,27 +49,29 @@ def _background(theme_name: str) -> str:
 
 def make_button(text: str, tip: str, slot: Any) -> QPushButton:
     """Make a push button with a tooltip."""
-    button = QPushButton(text)
-    button.setToolTip(tip)
+    button = QPushButton(text, toolTip=tip)
     button.clicked.connect(lambda: slot())
+    return button
+
+
+def make_choice(text: str, tip: str, group: QButtonGroup) -> QPushButton:
+    """Make a button that stays down until another one of its group is pressed."""
+    button = QPushButton(text, toolTip=tip, checkable=True)
+    group.addButton(button)
     return button
 
 
 def make_check_box(text: str, tip: str, slot: Any = None, on: bool = False) -> QCheckBox:
     """Make a check box with a tooltip."""
-    box = QCheckBox(text)
-    box.setToolTip(tip)
-    box.setChecked(on)
+    box = QCheckBox(text, toolTip=tip, checked=on)
     if slot is not None:
         box.toggled.connect(slot)
     return box
 
 
-def make_text_label(name: str) -> QLabel:
+def make_text_label(name: str, text: str) -> QLabel:
     """Make a label whose text wraps and can be copied."""
-    label = QLabel()
-    label.setObjectName(name)
-    label.setWordWrap(True)
+    label = QLabel(text, objectName=name, wordWrap=True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
@@ -81,8 +83,7 @@ class ElidedLabel(QLabel):  # type: ignore[misc]
     """
 
     def __init__(self, name: str, lines: int = 1) -> None:
-        super().__init__()
-        self.setObjectName(name)
+        super().__init__(objectName=name)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -101,7 +102,6 @@ class ElidedLabel(QLabel):  # type: ignore[misc]
         return self._text
 
     def displayed_text(self) -> str:
-        """Return the part of the text that fits."""
         return str(super().text())
 
     def event(self, event: QEvent) -> bool:
@@ -116,18 +116,15 @@ class ElidedLabel(QLabel):  # type: ignore[misc]
         self._fit()
 
     def _fit(self) -> None:
-        height = self._max_lines * self.fontMetrics().lineSpacing() + LABEL_MARGIN
+        metrics, width = self.fontMetrics(), self.width() - LINE_MARGIN
+        height = self._max_lines * metrics.lineSpacing() + LABEL_MARGIN
         if height != self.minimumHeight():
             self.setFixedHeight(height)
-        width = self.width() - LINE_MARGIN
-        lines = [
-            line.rstrip()
-            for paragraph in self._text.split("\n")
-            for line in QElidingLabel.wrapText(paragraph, width, self.font())
-        ]
+        paragraphs = (QElidingLabel.wrapText(text, width, self.font()) for text in self._text.split("\n"))
+        lines = [line.rstrip() for paragraph in paragraphs for line in paragraph]
+        last = self._max_lines - 1
         if len(lines) > self._max_lines:
-            rest = " ".join(lines[self._max_lines - 1 :])
-            lines[self._max_lines - 1 :] = [self.fontMetrics().elidedText(rest, Qt.TextElideMode.ElideRight, width)]
+            lines[last:] = [metrics.elidedText(" ".join(lines[last:]), Qt.TextElideMode.ElideRight, width)]
         text = "\n".join(lines)
         if text != super().text():
             super().setText(text)
@@ -168,3 +165,12 @@ def add_whats_this(root: QWidget) -> None:
     for widget in root.findChildren(QWidget):
         if widget.toolTip() and not widget.whatsThis() and not isinstance(widget, QLabel):  # whose tips change
             widget.setWhatsThis(widget.toolTip())
+
+
+def format_count(number: int, word: str) -> str:
+    """Return a number with a noun in singular or plural.
+
+    >>> format_count(1, "cluster"), format_count(1200, "site")
+    ('1 cluster', '1,200 sites')
+    """
+    return f"{number:,} {word}{'s' * (number != 1)}"

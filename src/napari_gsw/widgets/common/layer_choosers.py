@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from napari.layers import Layer
@@ -14,35 +15,34 @@ MAX_NAMED = 3
 
 
 class LayerCombo(QComboBox):  # type: ignore[misc]
-    """Combo box of the layers that pass a test, after some fixed entries.
+    """Combo box of the layers that pass a test, after some fixed entries (text, value).
 
     The signal `chosen` says that the choice has changed, by the user or because the layer is gone.
     """
 
     chosen = Signal()
 
-    def __init__(self, fits: Callable[[Layer], bool], fixed: Iterable[tuple[str, Any]] = ()) -> None:
-        super().__init__()
-        self._fits, self._fixed = fits, list(fixed)
-        self._value: Any = self._fixed[0][1] if self._fixed else None
+    def __init__(
+        self, tip: str, fits: Callable[[Layer], bool], fixed: Iterable[tuple[str, Any]] = (), name: str = ""
+    ) -> None:
+        super().__init__(toolTip=tip, accessibleName=name)
+        self._fits = fits
+        self.fixed = list(fixed)  # shown from the next call of `follow`
+        self._value: Any = self.fixed[0][1] if self.fixed else None
         self._entries: list[tuple[str, Any]] = []
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(10)  # a long name does not widen the dock
-        self.activated.connect(self._activate)
+        self.activated.connect(lambda index: self._set_value(self._entries[index][1]))
         self.follow([])
 
     def value(self) -> Any:
         """Return the layer, the value of a fixed entry, or None if there is nothing to choose."""
         return self._value
 
-    def set_fixed(self, fixed: Iterable[tuple[str, Any]]) -> None:
-        """Set other fixed entries, which are shown from the next call of :meth:`follow`."""
-        self._fixed = list(fixed)
-
     def follow(self, layers: Iterable[Layer]) -> None:
         """List the layers; the choice stays if it still exists."""
         fitting = [layer for layer in layers if self._fits(layer)]
-        entries = [*self._fixed, *((layer.name, layer) for layer in reversed(fitting))]
+        entries = [*self.fixed, *((layer.name, layer) for layer in reversed(fitting))]
         names = [name for name, _ in entries]
         if names != [name for name, _ in self._entries] or len(entries) != self.count():
             self.clear()
@@ -53,14 +53,10 @@ class LayerCombo(QComboBox):  # type: ignore[misc]
         self._set_value(entries[index][1] if entries else None)
 
     def choose(self, value: Any) -> None:
-        """Choose an entry by its value."""
         for index, (_, known) in enumerate(self._entries):
             if known is value:
                 self.setCurrentIndex(index)
                 self._set_value(value)
-
-    def _activate(self, index: int) -> None:
-        self._set_value(self._entries[index][1])
 
     def _set_value(self, value: Any) -> None:
         if value is not self._value:
@@ -69,40 +65,32 @@ class LayerCombo(QComboBox):  # type: ignore[misc]
 
 
 class LayerMenu(QPushButton):  # type: ignore[misc]
-    """Button with a check list of layers, whose text names those that are chosen.
-
-    It is `none` while no layer is chosen. The `chosen` layers are in the order in which they were chosen.
-    """
+    """Button with a check list of layers, whose text names those that are chosen, in that order, or is `none`."""
 
     changed = Signal()
 
     def __init__(self, none: str, tip: str) -> None:
-        super().__init__()
+        super().__init__(toolTip=tip)
         self._none = none
         self.chosen: list[Layer] = []
         self._offered: list[tuple[str, Layer, bool]] = []
-        self.setToolTip(tip)
         self.setMenu(QMenu(self))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # names do not widen the panel
 
     def offer(self, layers: Iterable[Layer]) -> None:
         """List these layers; those that were chosen and are still among them stay chosen."""
         layers = list(layers)
-        self.chosen = [x for x in self.chosen if any(x is y for y in layers)]
-        offered = [(x.name, x, any(x is y for y in self.chosen)) for x in layers]
+        self.chosen = [x for x in self.chosen if x in layers]
+        offered = [(x.name, x, x in self.chosen) for x in layers]
         if offered != self._offered:  # offered after every change of any layer, and making a menu takes its time
             self._offered = offered
-            menu = self.menu()
-            menu.clear()
+            self.menu().clear()
             for name, layer, is_chosen in offered:
-                action = menu.addAction(name)
+                action = self.menu().addAction(name)
                 action.setCheckable(True)
                 action.setChecked(is_chosen)
-                action.toggled.connect(lambda on, x=layer: self._toggle(x, on))
+                action.toggled.connect(partial(self._toggle, layer))
         self._update_text()
-
-    def clear(self) -> None:
-        self.chosen = []
 
     def _toggle(self, layer: Layer, on: bool) -> None:
         self.chosen = [x for x in self.chosen if x is not layer] + ([layer] if on else [])

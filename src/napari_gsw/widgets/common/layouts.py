@@ -1,8 +1,24 @@
-"""Rows, columns, forms and groups of buttons, with the spacing that all docks share."""
+"""Rows, columns, forms and folding sections, with the spacing that all docks share, and the order of the tab key."""
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QButtonGroup, QFormLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from collections.abc import Iterator
+from itertools import pairwise
+
+from qtpy import QtWidgets
+from qtpy.QtCore import QSize, Qt, Signal
+from qtpy.QtGui import QShowEvent
+from qtpy.QtWidgets import QFormLayout, QGridLayout, QHBoxLayout, QLabel, QLayout, QSizePolicy, QVBoxLayout, QWidget
+from superqt import QElidingLabel
+
+from napari_gsw.widgets.common.dock_panel import make_timer
+from napari_gsw.widgets.common.help_page import make_help_button
+from napari_gsw.widgets.common.labels import LINE_MARGIN, add_whats_this
+
+# The headings of the panel's rows. Each is as wide as the widest, so that all rows begin at one line.
+HEADINGS = ("Image", "Where", "Preset *", "Strokes", "Regions", "Objects", "Show", "Range", "Detail")
+# The font of a theme is a little larger than the one that is measured.
+HEADING_MARGIN = 10
 
 
 def make_row(*widgets: QWidget | tuple[QWidget, int], parent: QWidget | None = None) -> QHBoxLayout:
@@ -11,35 +27,163 @@ def make_row(*widgets: QWidget | tuple[QWidget, int], parent: QWidget | None = N
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(4)
     for item in widgets:
-        widget, stretch = item if isinstance(item, tuple) else (item, 0)
-        row.addWidget(widget, stretch)
+        row.addWidget(*(item if isinstance(item, tuple) else (item, 0)))
     return row
 
 
-def make_column(*widgets: QWidget, parent: QWidget | None = None, spacing: int = 4) -> QVBoxLayout:
-    """Lay widgets out one below the other."""
+def make_column(*items: QWidget | QLayout, parent: QWidget | None = None, spacing: int = 4) -> QVBoxLayout:
+    """Lay widgets and layouts out one below the other."""
     column = QVBoxLayout(parent)
     column.setContentsMargins(0, 0, 0, 0)
     column.setSpacing(spacing)
-    for widget in widgets:
-        column.addWidget(widget)
+    for item in items:
+        if isinstance(item, QLayout):
+            column.addLayout(item)
+        else:
+            column.addWidget(item)
     return column
 
 
-def make_form(parent: QWidget | None = None, spacing: int = 8) -> QFormLayout:
+def make_grid(widgets: list[QWidget], n_columns: int) -> QGridLayout:
+    """Lay widgets out row by row."""
+    grid = QGridLayout()
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setSpacing(4)
+    for index, widget in enumerate(widgets):
+        grid.addWidget(widget, index // n_columns, index % n_columns)
+    return grid
+
+
+def make_form(
+    *rows: tuple[str | QWidget, QWidget | QLayout], parent: QWidget | None = None, spacing: int = 8
+) -> QFormLayout:
     """Make a form whose fields are as wide as there is room for; `spacing` is between labels and fields."""
     form = QFormLayout(parent)
     form.setContentsMargins(0, 0, 0, 0)
     form.setHorizontalSpacing(spacing)
     form.setVerticalSpacing(4)
     form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    for row in rows:
+        form.addRow(*row)
     return form
 
 
-def make_choice(text: str, tip: str, group: QButtonGroup) -> QPushButton:
-    """Make a button that stays down until another one of its group is pressed."""
-    button = QPushButton(text)
-    button.setCheckable(True)
-    button.setToolTip(tip)
-    group.addButton(button)
-    return button
+def make_scroll_area(column: QWidget) -> QtWidgets.QScrollArea:
+    """Make a scroll area around a column, as wide as itself."""
+    area = QtWidgets.QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QtWidgets.QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(column)
+    return area
+
+
+class RowHeading(QLabel):  # type: ignore[misc]
+    """Label as wide as the widest of the headings, in the font of any theme."""
+
+    def sizeHint(self) -> QSize:
+        widest = max(self.fontMetrics().horizontalAdvance(heading) for heading in HEADINGS)
+        return QSize(widest + HEADING_MARGIN, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+
+class Section(QWidget):  # type: ignore[misc]
+    """Title with a summary of the values; unfolded, it shows its controls.
+
+    superqt's QCollapsible fixes the height of its content, and its content is in the window from the start. Here it
+    joins when it is first unfolded: a panel has 300 widgets in its sections, and Qt and napari would send 18 events to
+    each when the dock opens. Until then it is an invisible window of ours, for Python may delete a widget without a
+    parent in any thread.
+    ``?`` opens a page of the documentation, `page`, with a heading after ``#``.
+    """
+
+    toggled = Signal(bool)
+
+    def __init__(self, title: str, help: str = "", page: str = "widget.md") -> None:
+        super().__init__()
+        self.button = QtWidgets.QToolButton(text=title, checkable=True, autoRaise=True, toolTip=help)
+        self.button.setArrowType(Qt.ArrowType.RightArrow)
+        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.button.setStyleSheet(
+            "QToolButton { border: none; background: transparent; font-weight: 600; padding: 2px; }"
+        )
+        self.button.toggled.connect(self._toggle)
+        self.summary = QElidingLabel()
+        self.summary.setEllipsesWidth(LINE_MARGIN)
+        self.summary.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.help = make_help_button(page)
+        self.body = QWidget()
+        self.destroyed.connect(self.body.deleteLater)  # if it was never shown
+        self._body_timer = make_timer(self, self._adopt_body)
+        self.content = make_column(parent=self.body)
+        self.content.setContentsMargins(14, 2, 0, 6)
+        head = make_row(self.button, (self.summary, 1), self.help)
+        head.setSpacing(0)
+        make_column(head, parent=self, spacing=0)
+
+    def set_summary(self, text: str) -> None:
+        self.summary.setText(text)
+        self.summary.setToolTip(text)
+
+    def set_summary_colour(self, colour: str) -> None:
+        self.summary.setStyleSheet(f"QLabel {{ color: {colour}; }}")
+
+    def unfold(self, on: bool = True) -> None:
+        self.button.setChecked(on)
+
+    def add_line(self, text: str) -> QLabel:
+        label = QLabel(text)
+        label.setWordWrap(True)
+        self.content.addWidget(label)
+        return label
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self._body_timer.start()  # in a later event than the one that opens the dock
+        super().showEvent(event)
+
+    def _adopt_body(self) -> None:
+        if self.body.parentWidget() is None:
+            self.body.setParent(self, Qt.WindowType.Window)
+
+    def _toggle(self, on: bool) -> None:
+        if self.body.isWindow():
+            add_whats_this(self.body)
+            self.body.setParent(self, Qt.WindowType.Widget)
+            self.layout().addWidget(self.body)
+        self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
+        self.body.setVisible(on)
+        if on:  # the settings have made their controls now
+            set_tab_order(self.help, self.body)
+        self.toggled.emit(on)
+
+
+def set_tab_order(*roots: QWidget) -> None:
+    """Lead the tab key through widgets and what is laid out in them.
+
+    Qt follows the order in which widgets came into the window. The first widget keeps its place.
+    """
+    for before, after in pairwise(stop for root in roots for stop in iter_tab_stops(root)):
+        QWidget.setTabOrder(before, after)
+
+
+def iter_tab_stops(widget: QWidget) -> Iterator[QWidget]:
+    """Iterate over the tab stops in a widget, itself included, in the order of the layout."""
+    if widget.focusPolicy() & Qt.FocusPolicy.TabFocus:
+        yield widget
+    if widget.layout() is not None:
+        yield from _iter_layout(widget.layout())
+
+
+def _iter_layout(layout: QLayout) -> Iterator[QWidget]:
+    indices = list(range(layout.count()))
+    if isinstance(layout, QFormLayout):  # which counts in the order in which rows were added
+        indices.sort(key=lambda index: layout.getItemPosition(index)[0])
+    elif isinstance(layout, QGridLayout):
+        indices.sort(key=lambda index: layout.getItemPosition(index)[:2])
+    for item in map(layout.itemAt, indices):
+        if item.widget() is not None:
+            yield from iter_tab_stops(item.widget())
+        elif item.layout() is not None:
+            yield from _iter_layout(item.layout())

@@ -42,12 +42,6 @@ TERMS = {
 }  # fmt: skip
 
 
-def setting_title(name: str, setting: Setting) -> str:
-    """Return the label of a setting: its title, with the symbol of the paper in brackets."""
-    title = setting.title or name.replace("_", " ").capitalize()
-    return f"{title} ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else title
-
-
 def display_text(choice: str, name: str = "") -> str:
     """Return the text of a choice of the setting `name`.
 
@@ -59,13 +53,8 @@ def display_text(choice: str, name: str = "") -> str:
     return CHOICE_TEXTS.get(choice, choice.replace("-", " ").capitalize())
 
 
-def tooltip_text(name: str, setting: Setting) -> str:
-    """Return what a setting does, its allowed values and its name in scripts."""
-    if setting.choices:
-        allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in setting.choices)
-    else:
-        allowed = setting.allowed.replace("or none", "or unticked")
-    return f"{setting.help}\nAllowed: {allowed}.\nIn scripts: {name}."
+def _title(name: str) -> str:
+    return setting_fields()[name].title or name.replace("_", " ").capitalize()
 
 
 def insert_titles(text: str) -> str:
@@ -76,12 +65,11 @@ def insert_titles(text: str) -> str:
     >>> insert_titles("max_size must be a whole number >= min_size (50), not 10")
     'Largest cluster must be a whole number >= Smallest cluster (50), not 10'
     """
-    settings = setting_fields()
 
     def replace(match: re.Match[str]) -> str:
         name = match[0]
-        is_setting = name in settings and ("_" in name or text.startswith(f"{name} must be"))
-        return (settings[name].title or name.replace("_", " ").capitalize()) if is_setting else name
+        is_setting = name in setting_fields() and ("_" in name or text.startswith(f"{name} must be"))
+        return _title(name) if is_setting else name
 
     return re.sub(r"\b[A-Za-z_]+\b", replace, text)
 
@@ -112,13 +100,18 @@ class SettingWidget(QWidget):  # type: ignore[misc]
 
     changed = Signal()
 
-    def __init__(self, name: str, setting: Setting, value: Any) -> None:
+    def __init__(self, name: str, value: Any) -> None:
         super().__init__()
-        self.name, self.setting = name, setting
+        self.name = name
+        self.setting: Setting = setting_fields()[name]
         self._value = value
         self._box: QWidget | None = None
         self._check: QCheckBox | None = None
-        self.setToolTip(tooltip_text(name, setting))
+        symbol, choices = self.setting.symbol, self.setting.choices
+        self.title = _title(name) + (f" ({GREEK.get(symbol, symbol)})" if symbol else "")
+        allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in choices)
+        allowed = allowed or self.setting.allowed.replace("or none", "or unticked")
+        self.setToolTip(f"{self.setting.help}\nAllowed: {allowed}.\nIn scripts: {name}.")
 
     @property
     def box(self) -> QWidget:
@@ -147,41 +140,39 @@ class SettingWidget(QWidget):  # type: ignore[misc]
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
-        box = self._box = self._make_box()
-        box.installEventFilter(WheelFilter(self))
-        box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        widgets = [box]
         if self.setting.optional:
             self._check = QCheckBox()
             self._check.toggled.connect(self._on_toggled)
-            widgets.insert(0, self._check)
-        for widget in widgets:
-            row.addWidget(widget, widget is box)
-            widget.setAccessibleName(setting_title(self.name, self.setting))
+            row.addWidget(self._check)
+        is_text = self.setting.choices or self.setting.kind is str
+        self._box = self._make_combo() if is_text else self._make_spin_box()
+        self._box.installEventFilter(WheelFilter(self))
+        self._box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        row.addWidget(self._box, 1)
+        for widget in (self._box,) if self._check is None else (self._check, self._box):
+            widget.setAccessibleName(self.title)
             widget.setWhatsThis(self.toolTip())
         self._update_box()
 
-    def _make_box(self) -> QWidget:
+    def _make_combo(self) -> QComboBox:
+        choices = self.setting.choices
+        combo = QComboBox(editable=not choices)
+        for choice in choices or SUGGESTIONS.get(self.name, ()):
+            combo.addItem(display_text(choice, self.name) if choices else choice, choice)
+            combo.setItemData(combo.count() - 1, TERMS.get(choice), Qt.ItemDataRole.ToolTipRole)
+        combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        combo.setMinimumContentsLength(8)
+        combo.currentTextChanged.connect(self._on_edited)
+        return combo
+
+    def _make_spin_box(self) -> QSpinBox | QDoubleSpinBox:
         setting = self.setting
-        if setting.choices or setting.kind is str:
-            combo = QComboBox()
-            for choice in setting.choices or SUGGESTIONS.get(self.name, ()):
-                combo.addItem(display_text(choice, self.name) if setting.choices else choice, choice)
-                combo.setItemData(combo.count() - 1, TERMS.get(choice), Qt.ItemDataRole.ToolTipRole)
-            combo.setEditable(not setting.choices)
-            combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            combo.setMinimumContentsLength(8)
-            combo.currentTextChanged.connect(self._on_edited)
-            return combo
-        low, high = setting.low, setting.high
         if setting.kind is int:
-            box = QSpinBox()
-            box.setRange(int(max(low, -MAX_INT)), int(min(high, MAX_INT)))
+            box = QSpinBox(minimum=int(max(setting.low, -MAX_INT)), maximum=int(min(setting.high, MAX_INT)))
             box.setGroupSeparatorShown(True)
         else:
-            box = FloatBox()
-            box.setDecimals(6)
-            low, high = max(low, -MAX_FLOAT), min(high, MAX_FLOAT)
+            box = FloatBox(decimals=6)
+            low, high = max(setting.low, -MAX_FLOAT), min(setting.high, MAX_FLOAT)
             box.setRange(low + MARGIN * setting.exclusive_min, high - MARGIN * setting.exclusive_max)
             box.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
         box.valueChanged.connect(self._on_edited)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import napari
@@ -17,24 +18,14 @@ MAX_KEPT_CHAINS = 3
 UNDO_KEY, REDO_KEY = "Control-Z", "Control-Shift-Z"
 
 
-class UndoStep(Protocol):
-    """An action that can be undone."""
+class UndoStep(NamedTuple):
+    """An action that can be undone. Other classes with these attributes are steps, too."""
 
-    @property
-    def owner(self) -> object:
-        """The object that can undo the step; its steps go with it."""
-
-    @property
-    def keeps_chains(self) -> bool:
-        """Whether the step keeps chains in memory."""
-
-    @property
-    def is_obsolete(self) -> bool:
-        """Whether there is nothing to undo: the action was refused, or its object is gone."""
-
-    def undo(self) -> None: ...
-
-    def redo(self) -> None: ...
+    owner: object  # its steps go with it
+    undo: Callable[[], object]
+    redo: Callable[[], object]
+    keeps_chains: bool = False  # in memory
+    is_obsolete: bool = False  # nothing to undo: the action was refused, or its object is gone
 
 
 class UndoStack(QObject):  # type: ignore[misc]
@@ -47,19 +38,19 @@ class UndoStack(QObject):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._done: list[UndoStep] = []
-        self._undone: list[UndoStep] = []
+        self._done: list[Any] = []
+        self._undone: list[Any] = []
         self._n_docks = 0
 
     @property
     def can_undo(self) -> bool:
-        return any(not step.is_obsolete for step in self._done)
+        return not all(step.is_obsolete for step in self._done)
 
     @property
     def can_redo(self) -> bool:
-        return any(not step.is_obsolete for step in self._undone)
+        return not all(step.is_obsolete for step in self._undone)
 
-    def push(self, step: UndoStep) -> None:
+    def push(self, step: Any) -> None:
         """Add a step that was done; nothing can be redone after it."""
         self._undone.clear()
         self._done.append(step)
@@ -70,46 +61,39 @@ class UndoStack(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def undo(self) -> None:
-        """Undo the newest step that is not obsolete."""
-        if (step := _pop_valid(self._done)) is not None:
-            self._undone.append(step)
-            step.undo()
-        self.changed.emit()
+        self._move(self._done, self._undone, "undo")
 
     def redo(self) -> None:
-        """Redo the step that was undone last."""
-        if (step := _pop_valid(self._undone)) is not None:
-            self._done.append(step)
-            step.redo()
+        self._move(self._undone, self._done, "redo")
+
+    def _move(self, steps: list[Any], others: list[Any], action: str) -> None:
+        while steps and steps[-1].is_obsolete:
+            steps.pop()
+        if steps:
+            step = steps.pop()
+            others.append(step)
+            getattr(step, action)()
         self.changed.emit()
 
     def forget(self, owner: object) -> None:
         """Drop the steps of an owner, without a signal: Qt may have deleted a dock by then."""
-        self._done = [step for step in self._done if step.owner is not owner]
-        self._undone = [step for step in self._undone if step.owner is not owner]
+        for steps in (self._done, self._undone):
+            steps[:] = [step for step in steps if step.owner is not owner]
 
     def bind_undo_keys(self, viewer: napari.Viewer, connections: Connections) -> None:
         """Bind the keys in a viewer while a dock is open; layers with an undo of their own come first."""
+
+        def release_keys() -> None:
+            self._n_docks -= 1
+            if not self._n_docks:
+                viewer.bind_key(UNDO_KEY, None)
+                viewer.bind_key(REDO_KEY, None)
+
         self._n_docks += 1
         if self._n_docks == 1:
             viewer.bind_key(UNDO_KEY, lambda _: self.undo(), overwrite=True)
             viewer.bind_key(REDO_KEY, lambda _: self.redo(), overwrite=True)
-        connections.on_close(lambda: self._release_keys(viewer))
-
-    def _release_keys(self, viewer: napari.Viewer) -> None:
-        self._n_docks -= 1
-        if self._n_docks == 0:
-            viewer.bind_key(UNDO_KEY, None)
-            viewer.bind_key(REDO_KEY, None)
-
-
-def _pop_valid(steps: list[UndoStep]) -> UndoStep | None:
-    """Drop obsolete steps from the end of a list and pop the next one."""
-    while steps:
-        step = steps.pop()
-        if not step.is_obsolete:
-            return step
-    return None
+        connections.on_close(release_keys)
 
 
 _STACKS: WeakKeyDictionary[napari.Viewer, UndoStack] = WeakKeyDictionary()

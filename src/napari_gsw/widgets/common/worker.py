@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakMethod
 
 from napari.qt.threading import GeneratorWorker, WorkerBase, create_worker
-from qtpy.QtCore import QThreadPool, QTimer
+from qtpy.QtCore import QTimer
 
 # Milliseconds after its end in which all slots of a worker have been called.
 RELEASE_DELAY = 1000
@@ -25,10 +25,7 @@ class EndingWorker(GeneratorWorker):  # type: ignore[misc]
 
     def quit(self) -> None:
         end = None if self.end is None else self.end()
-        if end is None:
-            super().quit()
-        else:
-            end()
+        (end or super().quit)()
 
 
 def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], object] | None = None) -> WorkerBase:
@@ -46,25 +43,13 @@ def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], obje
     def generate() -> Generator[Any, Any, Any]:
         return (yield from work.pop()())
 
-    if not inspect.isgeneratorfunction(function):
-        worker = create_worker(call, _start_thread=False)
-    else:
+    if inspect.isgeneratorfunction(function):
         worker = create_worker(generate, _start_thread=False, _worker_class=EndingWorker)
         worker.end = None if end is None else WeakMethod(end)
+    else:
+        worker = create_worker(call, _start_thread=False)
     worker.finished.connect(lambda: QTimer.singleShot(RELEASE_DELAY, partial(_disconnect_all, worker)))
     return worker
-
-
-def start_at_once(worker: WorkerBase) -> None:
-    """Start a worker now; its own start lets the event loop go round first, which takes long with much to paint."""
-    workers, forget = getattr(worker, "_worker_set", None), getattr(worker, "_set_discard", None)
-    finished = getattr(worker, "_finished", None)
-    if workers is None or forget is None or finished is None:  # private names, which superqt may change
-        worker.start()
-        return
-    workers.add(worker)  # so that napari waits for it at the end
-    finished.connect(forget)
-    QThreadPool.globalInstance().start(worker)
 
 
 def _disconnect_all(worker: WorkerBase) -> None:

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import napari
+import numpy as np
+import pandas as pd
 from napari.layers import Labels, Layer
 from napari.utils.notifications import show_error
+from numpy.typing import NDArray
+from qtpy import QtWidgets
 from qtpy.QtCore import QSignalBlocker, Qt, QTimer
 from qtpy.QtGui import QResizeEvent
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QDoubleSpinBox,
-    QFileDialog,
-    QHeaderView,
-    QLabel,
-    QListWidget,
-    QListWidgetItem,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.scores.partitions import default_tolerance
-from napari_gsw.widgets.common.collapsible import make_scroll_area
 from napari_gsw.widgets.common.dock_panel import DockPanel
 from napari_gsw.widgets.common.labels import make_button, make_check_box
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
-from napari_gsw.widgets.common.layouts import make_column, make_form, make_row
-from napari_gsw.widgets.comparison.layers import UNMATCHED, show_result
-from napari_gsw.widgets.comparison.scoring import (
-    Comparison,
-    ComparisonFailure,
-    ComparisonResult,
-    compared_shape,
-    explain_mismatch,
-    format_shape,
-    guess_references,
-    guess_segmentation,
-)
-from napari_gsw.widgets.layers.layer_metadata import get_layer_kind, unwrap_viewer
+from napari_gsw.widgets.common.layouts import make_column, make_form, make_row, make_scroll_area
+from napari_gsw.widgets.comparison import scoring
+from napari_gsw.widgets.comparison.scoring import Comparison, ComparisonResult, format_shape
+from napari_gsw.widgets.layers.layer_metadata import COMPARED, Kind, get_layer_kind, get_placement, make_metadata
 
+# Kinds that are Labels layers, and which are not offered for a comparison.
+UNMATCHED: tuple[Kind, ...] = ("missed", "false")
 # A table with more rows scrolls.
 MAX_ROWS = 8
 # Milliseconds between updates of the step in the status line.
@@ -67,40 +49,57 @@ class Column(NamedTuple):
         return f"{row[self.name]:.3f}"
 
 
-REGION_TIPS = (
-    "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
-    "0 to 1, higher is better. Over several references it is the probabilistic Rand index.",
-    "Adjusted Rand index: the Rand index corrected for chance.\n"
-    "0 for unrelated segmentations, 1 for equal ones, higher is better.",
-    "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
-    "0 for equal ones, lower is better.",
-    "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
-    "0 to 1, higher is better.",
-    "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
-    "0 to 1, higher is better.",
-    "Number of labels of the segmentation / of the reference, where they are compared.\n"
-    "Neither more nor fewer is better; the closer the two, the better.",
-)
+SHARE = "0 to 1, higher is better."
 REGION_COLUMNS = (
-    Column("Rand ↑", REGION_TIPS[0], "rand"),
-    Column("Adj.\nRand ↑", REGION_TIPS[1], "adjusted_rand"),
-    Column("VI ↓", REGION_TIPS[2], "variation_of_information"),
-    Column("Cover-\ning ↑", REGION_TIPS[3], "covering"),
-    Column("Bound.\nF ↑", REGION_TIPS[4], "boundary_f"),
-    Column("Regions", REGION_TIPS[5], "regions", "reference_regions"),
+    Column(
+        "Rand ↑",
+        "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
+        f"{SHARE} Over several references it is the probabilistic Rand index.",
+        "rand",
+    ),
+    Column(
+        "Adj.\nRand ↑",
+        "Adjusted Rand index: the Rand index corrected for chance.\n"
+        "0 for unrelated segmentations, 1 for equal ones, higher is better.",
+        "adjusted_rand",
+    ),
+    Column(
+        "VI ↓",
+        "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
+        "0 for equal ones, lower is better.",
+        "variation_of_information",
+    ),
+    Column(
+        "Cover-\ning ↑",
+        "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
+        f"{SHARE}",
+        "covering",
+    ),
+    Column(
+        "Bound.\nF ↑",
+        "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
+        f"{SHARE}",
+        "boundary_f",
+    ),
+    Column(
+        "Regions",
+        "Number of labels of the segmentation / of the reference, where they are compared.\n"
+        "Neither more nor fewer is better; the closer the two, the better.",
+        "regions",
+        "reference_regions",
+    ),
 )
 MATCH_TIP = (
-    "An object matches one of the reference if they share at least .{} of the pixels that either has.\n{}\n"
-    "0 to 1, higher is better."
+    "An object matches one of the reference if they share at least .{} of the pixels that either has.\n{}\n" + SHARE
 )
 AP_TIP = "Average precision: matches over matches, missed and false objects."
 F1_TIP = "F1: twice the matches over the objects of both."
 OBJECT_COLUMNS = (
-    *(Column(f"AP\n.{k} ↑", MATCH_TIP.format(k, AP_TIP), f"ap_{k}0") for k in (5, 6, 7, 8, 9)),
-    *(Column(f"F1\n.{k} ↑", MATCH_TIP.format(k, F1_TIP), f"f1_{k}0") for k in (5, 7)),
+    *(Column(f"AP\n.{k} ↑", MATCH_TIP.format(k, AP_TIP) + SHARE, f"ap_{k}0") for k in (5, 6, 7, 8, 9)),
+    *(Column(f"F1\n.{k} ↑", MATCH_TIP.format(k, F1_TIP) + SHARE, f"f1_{k}0") for k in (5, 7)),
     Column(
         "PQ ↑",
-        "Panoptic quality: F1 at .5, each match weighted by how much it shares.\n0 to 1, higher is better.",
+        f"Panoptic quality: F1 at .5, each match weighted by how much it shares.\n{SHARE}",
         "panoptic_quality",
     ),
     Column(
@@ -113,7 +112,7 @@ OBJECT_COLUMNS = (
 )
 
 
-class ScoreTable(QTableWidget):  # type: ignore[misc]
+class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
     """Table with a row of scores for each reference. Columns share the width, and scroll where it is too small."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -122,24 +121,25 @@ class ScoreTable(QTableWidget):  # type: ignore[misc]
         self._segmentation = ""
         self._rows: list[tuple[str, ScoreRow]] = []
         for j, column in enumerate(columns):
-            self.setHorizontalHeaderItem(j, _make_header(column.header, column.tip))
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+            self.setHorizontalHeaderItem(j, QtWidgets.QTableWidgetItem(column.header))
+            self.horizontalHeaderItem(j).setToolTip(column.tip)
+        self.horizontalHeader().setSectionResizeMode(QtWidgets.QHeaderView.ResizeMode.Fixed)
         self.horizontalHeader().setMinimumSectionSize(24)
         self.verticalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.verticalHeader().setMaximumWidth(100)
         self.setStyleSheet("QHeaderView::section { border: none; }")
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QtWidgets.QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setHorizontalScrollMode(QtWidgets.QAbstractItemView.ScrollMode.ScrollPerPixel)
 
     def fill(self, segmentation: str, references: Sequence[str], rows: Sequence[ScoreRow]) -> None:
-        """Show the scores of a segmentation for each reference, and for all of them if there are several."""
         names = [*references, "all"] if len(references) > 1 else references
         self._segmentation, self._rows = segmentation, list(zip(names, rows, strict=True))
         self.setRowCount(len(rows))
         for i, (name, row) in enumerate(self._rows):
-            self.setVerticalHeaderItem(i, _make_header(name, name))
+            self.setVerticalHeaderItem(i, QtWidgets.QTableWidgetItem(name))
+            self.verticalHeaderItem(i).setToolTip(name)
             for j, column in enumerate(self._columns):
-                cell = QTableWidgetItem(column.text(row))
+                cell = QtWidgets.QTableWidgetItem(column.text(row))
                 cell.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
                 self.setItem(i, j, cell)
         # The caption names a single row, and its scores just fit into a narrow dock.
@@ -150,14 +150,8 @@ class ScoreTable(QTableWidget):  # type: ignore[misc]
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + sum(heights) + frame)
 
     def to_csv(self, delimiter: str) -> str:
-        """Return the table as text, with all digits."""
-        text = io.StringIO()
-        table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        for index, (name, row) in enumerate(self._rows):
-            if index == 0:
-                table.writerow(("segmentation", "reference", *row))
-            table.writerow((self._segmentation, name, *(f"{score:.10g}" for score in row.values())))
-        return text.getvalue()
+        rows = [{"segmentation": self._segmentation, "reference": name, **row} for name, row in self._rows]
+        return str(pd.DataFrame(rows).to_csv(sep=delimiter, index=False, float_format="%.10g", lineterminator="\n"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -171,12 +165,6 @@ class ScoreTable(QTableWidget):  # type: ignore[misc]
         spare = max(0, self.viewport().width() - sum(needed)) // len(self._columns)
         for j, width in enumerate(needed):
             self.setColumnWidth(j, width + spare)
-
-
-def _make_header(text: str, tip: str) -> QTableWidgetItem:
-    item = QTableWidgetItem(text)
-    item.setToolTip(tip)
-    return item
 
 
 def format_number(number: float) -> str:
@@ -197,7 +185,6 @@ class ComparisonPanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.viewer = unwrap_viewer(napari_viewer)
         self.comparison: Comparison | None = None
         self.result: ComparisonResult | None = None
         self._compared: Comparison | None = None  # which the result is of
@@ -208,8 +195,7 @@ class ComparisonPanel(DockPanel):
         self._picked: Labels | None = None
         self._ticked: list[Labels] | None = None
         self._build()
-        self._timer = QTimer(self, interval=STATUS_INTERVAL)
-        self._timer.timeout.connect(self._show_step)
+        self._timer = QTimer(self, interval=STATUS_INTERVAL, timeout=self._show_step)
         layers = self.viewer.layers.events
         self.connections.connect_layers(layers, self._layers_changed, layers.changed, layers.reordered)
         self.connections.connect(layers, self._on_event)
@@ -218,25 +204,24 @@ class ComparisonPanel(DockPanel):
         self._list_layers()
 
     def _build(self) -> None:
-        self.segmentation = LayerCombo(_is_comparable)
-        self.segmentation.setToolTip("The Labels layer that is judged")
+        self.segmentation = LayerCombo("The Labels layer that is judged", _is_comparable)
         self.segmentation.activated.connect(self._pick)
-        self.references = QListWidget()
-        self.references.setToolTip("The Labels layers that it is compared with; tick one or several")
+        self.references = QtWidgets.QListWidget(
+            toolTip="The Labels layers that it is compared with; tick one or several"
+        )
         self.references.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.references.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.references.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.references.setSelectionMode(QtWidgets.QAbstractItemView.SelectionMode.NoSelection)
         self.references.setMinimumWidth(80)
         self.references.setSpacing(1)
         # The empty box of the system is invisible on a dark background.
         self.references.setStyleSheet("QListView::indicator:unchecked { border: 1px solid #888; border-radius: 2px; }")
         self.references.setFixedHeight(92)
         self.references.itemChanged.connect(self._on_ticked)
-        self.tolerance = QDoubleSpinBox()
-        self.tolerance.setRange(-0.5, 1000)  # one step below 0 stands for the default
-        self.tolerance.setSingleStep(0.5)
-        self.tolerance.setDecimals(1)
-        self.tolerance.setSuffix(" pixels")
+        # One step below 0 stands for the default.
+        self.tolerance = QtWidgets.QDoubleSpinBox(
+            minimum=-0.5, maximum=1000, singleStep=0.5, decimals=1, suffix=" pixels"
+        )
         self.tolerance.setSpecialValueText("0.75 % of the diagonal")
         self.tolerance.setValue(self.tolerance.minimum())
         self.tolerance.setToolTip(
@@ -261,30 +246,23 @@ class ComparisonPanel(DockPanel):
             self._show_layers,
             on=True,
         )
-        form = make_form()
-        form.addRow("Segmentation", self.segmentation)
-        form.addRow("References", self.references)
-        form.addRow("Tolerance", self.tolerance)
+        copy_tip = "Copy the table, with all digits, to paste it into a spreadsheet"
         self.compare_button = make_button("Compare", "", self.toggle)
-        self.copy_button = make_button(
-            "Copy", "Copy the table, with all digits, to paste it into a spreadsheet", self.copy
-        )
+        self.copy_button = make_button("Copy", copy_tip, self.copy)
         self.save_button = make_button("Save CSV...", "Save the table, with all digits, as a file", self._save_as)
-        self.status, self.caption = QLabel(), QLabel()
+        self.status, self.caption = QLabel(wordWrap=True), QLabel(wordWrap=True)
         self.table, self.object_table = ScoreTable(REGION_COLUMNS), ScoreTable(OBJECT_COLUMNS)
-        for label in (self.status, self.caption):
-            label.setWordWrap(True)
         self.results = QWidget()
-        results = make_column(self.caption, self.table, self.object_table, parent=self.results)
-        results.addLayout(make_row(self.copy_button, self.save_button))
+        buttons = make_row(self.copy_button, self.save_button)
+        make_column(self.caption, self.table, self.object_table, buttons, parent=self.results)
         self.results.setVisible(False)
+        form = make_form(
+            ("Segmentation", self.segmentation), ("References", self.references), ("Tolerance", self.tolerance)
+        )
         boxes = (self.ignore, self.show_difference, self.show_unmatched)
         inner = QWidget()
-        column = make_column(parent=inner, spacing=6)
+        column = make_column(form, *boxes, self.compare_button, self.status, self.results, parent=inner, spacing=6)
         column.setContentsMargins(9, 9, 9, 9)
-        column.addLayout(form)
-        for widget in (*boxes, self.compare_button, self.status, self.results):
-            column.addWidget(widget)
         column.addStretch(1)
         area = make_scroll_area(inner)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
@@ -293,10 +271,7 @@ class ComparisonPanel(DockPanel):
     # ---- actions of the user
 
     def toggle(self) -> None:
-        if self.comparison is None:
-            self.start()
-        else:
-            self.stop()
+        self.start() if self.comparison is None else self.stop()
 
     def start(self) -> None:
         segmentation, references = self.chosen
@@ -323,8 +298,7 @@ class ComparisonPanel(DockPanel):
             self.status.setText(reason)
 
     def copy(self) -> None:
-        """Copy the table, with tabs between the columns."""
-        QApplication.clipboard().setText(self.table.to_csv("\t"))
+        QtWidgets.QApplication.clipboard().setText(self.table.to_csv("\t"))
 
     def save(self, path: str | Path) -> None:
         try:
@@ -335,8 +309,8 @@ class ComparisonPanel(DockPanel):
             self.status.setText(f"Saved {Path(path).name}.")
 
     def _save_as(self) -> None:
-        dialog = QFileDialog(self, "Save the figures", "comparison.csv", "CSV (*.csv)")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog = QtWidgets.QFileDialog(self, "Save the figures", "comparison.csv", "CSV (*.csv)")
+        dialog.setAcceptMode(QtWidgets.QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("csv")
         if dialog.exec():
             self.save(dialog.selectedFiles()[0])
@@ -346,7 +320,7 @@ class ComparisonPanel(DockPanel):
         self._picked = self.segmentation.value()
         self._list_layers()
 
-    def _on_ticked(self, _item: QListWidgetItem) -> None:
+    def _on_ticked(self, _item: QtWidgets.QListWidgetItem) -> None:
         self._ticked = self._find_ticked()
         self._update_status()
 
@@ -364,7 +338,7 @@ class ComparisonPanel(DockPanel):
             return "Open or make two Labels layers to compare them."
         if not references:
             return "Tick a reference to compare with."
-        return explain_mismatch(segmentation, references)
+        return scoring.explain_mismatch(segmentation, references)
 
     @property
     def _tolerance(self) -> float | None:
@@ -383,7 +357,7 @@ class ComparisonPanel(DockPanel):
         self.compare_button.setEnabled(reason is None)
         if reason is None:
             layer, tolerance = self.segmentation.value(), self._tolerance
-            tolerance = default_tolerance(compared_shape(layer)) if tolerance is None else tolerance
+            tolerance = default_tolerance(scoring.compared_shape(layer)) if tolerance is None else tolerance
             reason = f"{format_shape(layer.data.shape)} pixels, boundaries within {format_number(tolerance)} pixels."
         self.status.setText(reason)
 
@@ -397,12 +371,12 @@ class ComparisonPanel(DockPanel):
         if self.comparison is not None and self.comparison.step:
             self.status.setText(f"comparing ... {self.comparison.step}")
 
-    def _on_returned(self, result: ComparisonResult | ComparisonFailure | None) -> None:
+    def _on_returned(self, result: ComparisonResult | str | None) -> None:
         if (comparison := self.comparison) is None or result is None:
             return
         self._timer.stop()  # the text from here on stays
-        if isinstance(result, ComparisonFailure):
-            self._report_failure(result.reason)
+        if isinstance(result, str):
+            self._report_failure(result)
             return
         self.result, self._compared = result, comparison
         self.status.setText("Done.")
@@ -433,11 +407,42 @@ class ComparisonPanel(DockPanel):
         show_error(f"Compare segmentations: {reason}")
 
     def _show_layers(self, _: bool = True, is_new: bool = False) -> None:
-        if self.result is None or self._compared is None:
+        if self.result is None:
             return
-        for kind in ("difference", *UNMATCHED):
-            box = self.show_difference if kind == "difference" else self.show_unmatched
-            show_result(self.viewer, self._compared, kind, getattr(self.result, kind), box.isChecked(), is_new)
+        self._show_layer("difference", self.result.difference, self.show_difference.isChecked(), is_new)
+        self._show_layer("missed", self.result.missed, self.show_unmatched.isChecked(), is_new)
+        self._show_layer("false", self.result.false, self.show_unmatched.isChecked(), is_new)
+
+    def _show_layer(self, kind: Kind, image: NDArray[Any] | None, wanted: bool, is_new: bool) -> None:
+        """Show or hide the layer of a kind. It is made when it is first wanted, and a new result is written to it."""
+        viewer, comparison = self.viewer, self._compared
+        if comparison is None:
+            return
+        for layer in list(viewer.layers):
+            if get_layer_kind(layer) != kind or layer.metadata.get(COMPARED) != comparison.ids:
+                continue
+            if image is None or layer.data.shape != image.shape or layer.data.dtype != image.dtype:
+                viewer.layers.remove(layer)
+                break
+            if is_new:
+                layer.data[...] = image  # in place: the layer keeps its look
+                for name, value in get_placement(layer).items():
+                    if not np.array_equal(value, comparison.placement[name]):
+                        setattr(layer, name, comparison.placement[name])
+                layer.refresh()
+            layer.visible = wanted
+            return
+        if image is None or not wanted:
+            return
+        active = viewer.layers.selection.active
+        look: dict[str, Any] = {"name": comparison.title(kind), **comparison.placement}
+        look["metadata"] = make_metadata(kind, {COMPARED: comparison.ids})
+        if kind in UNMATCHED:
+            viewer.add_labels(image, **look)
+        else:
+            viewer.add_image(image, colormap="magma", blending="additive", contrast_limits=(0, 1), **look)
+        if active is not None:  # a user who paints goes on in the same layer
+            viewer.layers.selection.active = active
 
     # ---- events of the viewer
 
@@ -457,13 +462,13 @@ class ComparisonPanel(DockPanel):
         layers = [layer for layer in reversed(self.viewer.layers) if _is_comparable(layer)]
         if self._picked not in layers:
             self._picked = None
-        segmentation = self._picked or guess_segmentation(layers, self.viewer.layers.selection.active)
+        segmentation = self._picked or scoring.guess_segmentation(layers, self.viewer.layers.selection.active)
         self.segmentation.choose(segmentation)
         self._others = [layer for layer in layers if layer is not segmentation]
         if self._ticked:
             # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
             self._ticked = [layer for layer in self._ticked if layer in self._others] or None
-        ticked = guess_references(segmentation, self._others) if self._ticked is None else self._ticked
+        ticked = scoring.guess_references(segmentation, self._others) if self._ticked is None else self._ticked
         rows = [(layer, layer.name, _describe(layer), layer in ticked) for layer in self._others]
         if rows != self._offered:  # most events of layers change nothing here
             self._offered = rows
@@ -474,7 +479,7 @@ class ComparisonPanel(DockPanel):
         with QSignalBlocker(self.references):
             self.references.clear()
             for _layer, name, tip, is_ticked in rows:
-                item = QListWidgetItem(name, self.references)
+                item = QtWidgets.QListWidgetItem(name, self.references)
                 item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
                 item.setCheckState(Qt.CheckState.Checked if is_ticked else Qt.CheckState.Unchecked)
                 item.setToolTip(tip)

@@ -34,18 +34,12 @@ class ComparisonResult(NamedTuple):
     false: NDArray[Any] | None = None
 
 
-class ComparisonFailure(NamedTuple):
-    """Why there is no result, in one sentence."""
-
-    reason: str
-
-
 class ComparisonStopped(Exception):
     """Raised when the worker was asked to end."""
 
 
 class Comparison:
-    """A comparison in a worker, which returns a result or a failure.
+    """A comparison in a worker, which returns a result, or one sentence that says why there is none.
 
     Nothing is raised out of the worker: napari loses a RuntimeError of some workers, and announces other exceptions
     itself, beside the sentence in the panel. `step` says what is being done now.
@@ -67,27 +61,25 @@ class Comparison:
         self.worker = make_worker(self._run)
 
     def title(self, kind: str) -> str:
-        """Return the name of a layer of the comparison."""
         count = len(self.references)
         return f"{self.name} vs {self.references[0] if count == 1 else f'{count} references'} [{kind}]"
 
     @property
     def caption(self) -> str:
-        """Text above the scores."""
         slices = ", slice by slice" if self._sliced_along else ""
         reference = self.references[0] if len(self.references) == 1 else "each reference"
         return f"{self.name} against {reference}{slices}:"
 
-    def _run(self) -> ComparisonResult | ComparisonFailure | None:
+    def _run(self) -> ComparisonResult | str | None:
         try:
             return self._compare()
         except ComparisonStopped:
             return None
         except InputError as reason:
-            return ComparisonFailure(str(reason))
+            return str(reason)
         except Exception as reason:
             logging.getLogger(__name__).exception("a comparison failed")
-            return ComparisonFailure((str(reason) or type(reason).__name__).splitlines()[0])
+            return (str(reason) or type(reason).__name__).splitlines()[0]
         finally:
             self._arrays.clear()  # napari keeps a worker as long as its window
 

@@ -88,7 +88,6 @@ class Brush:
         self._replaced()
 
     def detach(self) -> None:
-        """Give the layer back to napari."""
         self._is_attached = False
         self.layer.events.paint.disconnect(self._on_paint)
         self.layer.events.data.disconnect(self._on_data)

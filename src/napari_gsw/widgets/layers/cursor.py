@@ -37,8 +37,8 @@ def describe_cluster_at(layer: Any, position: Any, table: Columns, depth: int) -
     if not number or not rows.size:
         return ""
     cluster = {name: column[rows[0]] for name, column in table.items()}
-    row = {name: cluster[name] for name in ("index", "pixels", "stability", "neighbours")}
-    row["share (%)"] = cluster["share"]
+    row = {"share (%)": cluster["share"]}
+    row |= {name: cluster[name] for name in ("index", "pixels", "stability", "neighbours")}
     if str(layer.units[-1]) != "pixel" and cluster["area"] != cluster["pixels"]:
         row[f"area ({layer.units[-1]:~}{'²' if depth == 2 else '³'})"] = cluster["area"]
     row |= {f"mean_{name}": value for name, value in cluster.items() if name not in KNOWN}
@@ -73,7 +73,7 @@ def centre_view(viewer: napari.Viewer, layer: Layer, index: tuple[Any, ...], ima
     centre = pixels[np.argmin(((pixels - pixels.mean(axis=0)) ** 2).sum(axis=1))]
     pixel = np.array(index, dtype=object)
     sliced = [isinstance(entry, slice) for entry in index]
-    pixel[sliced] = centre
+    pixel[sliced] = centre + [part.start or 0 for part in index if isinstance(part, slice)]
     world = np.asarray(layer.data_to_world(pixel.astype(float)))
     first = viewer.dims.ndim - layer.ndim  # a layer has the last axes of the viewer
     displayed = [axis - first for axis in viewer.dims.displayed if axis >= first]

@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from napari.layers import Image, Labels, Layer, Shapes
 from numpy.typing import NDArray
+from skimage.draw import polygon
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import MAX_WHOLE_BLOCKS, is_lazy, stack_channels, to_dask_pyramid
 from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
 from napari_gsw.core.settings import Settings
 from napari_gsw.files.geometry import Geometry, normalize_unit, scale_and_unit
-from napari_gsw.widgets.layers.shapes_mask import make_shapes_mask
 
 AxisMeaning = Literal["channels", "time", "depth"]
 Position = tuple[int, ...]
@@ -35,6 +35,8 @@ TIME_NAMES = ("t", "time", "frame", "frames")
 MAX_CHANNELS, MAX_TIMES, MAX_PLANES = 4, 8, 16
 # Ratio of the other axes to a short one, at least.
 MIN_LENGTH_RATIO = 4
+# Corners of the polygon that stands for an ellipse.
+ELLIPSE_CORNERS = 128
 # A lazy image of more pixels is not read into memory.
 MAX_PIXELS_IN_MEMORY = MAX_WHOLE_BLOCKS * Settings().block_pixels
 
@@ -53,12 +55,8 @@ def guess_axis(layer: Image) -> AxisGuess | None:
     >>> import numpy as np
     >>> guess_axis(Image(np.zeros((3, 40, 50)), rgb=False))
     AxisGuess(axis=0, planes=3, guess='channels')
-    >>> guess_axis(Image(np.zeros((8, 40, 50))))
-    AxisGuess(axis=0, planes=8, guess='time')
-    >>> guess_axis(Image(np.zeros((5, 3, 40, 50))))
-    AxisGuess(axis=1, planes=3, guess='channels')
-    >>> guess_axis(Image(np.zeros((30, 40, 50)))) is None
-    True
+    >>> guess_axis(Image(np.zeros((8, 40, 50)))).guess, guess_axis(Image(np.zeros((30, 40, 50))))
+    ('time', None)
     """
     is_named = any(not name.lstrip("-").isdigit() for name in layer.axis_labels)
     shape = layer.data.shape
@@ -80,18 +78,15 @@ def guess_axis(layer: Image) -> AxisGuess | None:
 
 def guess_channel_axis(layer: Image) -> int | None:
     """Return the axis whose label says that it holds channels."""
-    for axis, name in enumerate(layer.axis_labels):
-        if name.lower() in CHANNEL_NAMES and layer.ndim > 2:
-            return axis
-    return None
+    named = (axis for axis, name in enumerate(layer.axis_labels) if name.lower() in CHANNEL_NAMES)
+    return next(named, None) if layer.ndim > 2 else None
 
 
 def guess_depth(layer: Image, channel_axis: int | None) -> int:
     """Return 3 for a volume; 2 for a plane, and for a stack whose first axis is time."""
     axes = [a for a in range(layer.ndim) if a != channel_axis]
-    if len(axes) < 3 or layer.axis_labels[axes[-3]].lower() in TIME_NAMES:
-        return 2
-    return 3
+    is_plane = len(axes) < 3 or layer.axis_labels[axes[-3]].lower() in TIME_NAMES
+    return 2 if is_plane else 3
 
 
 def finest_level(layer: Layer) -> Any:
@@ -99,9 +94,32 @@ def finest_level(layer: Layer) -> Any:
     return layer.data[0] if layer.multiscale else layer.data
 
 
-@dataclass(frozen=True, eq=False)
+def make_shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Make a mask, True inside any shape, of the last two axes of an image, whose lengths are `shape`.
+
+    Lines and paths count as the area that they enclose. The image may have another scale and origin.
+    """
+    mask = np.zeros(shape, bool)
+    image_scale, shapes_scale = (np.asarray(layer.scale, float)[-2:] for layer in (image, shapes))
+    image_origin, shapes_origin = (np.asarray(layer.translate, float)[-2:] for layer in (image, shapes))
+    for corners, kind in zip(shapes.data, shapes.shape_type, strict=True):
+        points = np.asarray(corners, float)[:, -2:]
+        if kind == "ellipse":
+            across, down = (points[1] - points[0]) / 2, (points[3] - points[0]) / 2
+            angle = np.linspace(0, 2 * np.pi, ELLIPSE_CORNERS, endpoint=False)[:, np.newaxis]
+            points = points.mean(axis=0) + np.cos(angle) * across + np.sin(angle) * down
+        points = (points * shapes_scale + shapes_origin - image_origin) / image_scale
+        mask[polygon(points[:, 0], points[:, 1], shape)] = True
+    return mask
+
+
+@dataclass(eq=False)
 class ImageSource:
-    """The part of an image layer that is segmented, as it was when the source was made."""
+    """The part of an image layer that is segmented, as it was when the source was made.
+
+    In the list of `members`, several images have shared labels, as one stack with a slice for each: see
+    :class:`ImageListSource`. A single image is a list of itself.
+    """
 
     layer: Image
     channels: tuple[Image, ...] = ()  # further layers of the same shape
@@ -112,7 +130,39 @@ class ImageSource:
     mask: Layer | None = None  # Shapes or Labels, outside of which nothing is segmented
     step: Position = ()  # the viewer's position along every axis of the layer
     corners: tuple[Position, Position] = ((), ())  # first and last visible pixel along every axis
+
     is_image_list = False
+
+    def __post_init__(self) -> None:
+        layer, shape = self.layer, self.layer.data.shape
+        self.image_layers: tuple[Image, ...] = (layer, *self.channels)
+        self._axes_without_channels = [a for a in range(layer.ndim) if a != self.channel_axis]
+        # Axes along which each position is segmented on its own, and the others.
+        self.stack_axes = self._axes_without_channels[: -self.depth]
+        self._space_axes = self._axes_without_channels[-self.depth :]
+        self.stack_shape = tuple(shape[a] for a in self.stack_axes)
+        # Shape of one array, the part of it that is segmented, and the shape of that, all without channels.
+        self.full_shape = tuple(shape[a] for a in self._space_axes)
+        self.crop = tuple(map(slice, [0] * self.depth, self.full_shape))
+        if self.where == "view" and len(self.corners[0]) == layer.ndim:  # else they are of a layer with other axes
+            starts = [max(self.corners[0][axis], 0) for axis in self._space_axes]
+            ends = [self.corners[1][axis] + 1 for axis in self._space_axes]
+            stops = map(max, starts, map(min, ends, self.full_shape))
+            self.crop = tuple(map(slice, starts, stops))
+        self.space = tuple(part.stop - part.start for part in self.crop)
+        self.pixels = int(np.prod(self.space))
+        # Whether the pixels are read in blocks and not into memory.
+        self.is_chunked = self.pixels > MAX_PIXELS_IN_MEMORY and all(
+            is_lazy(finest_level(x)) for x in self.image_layers
+        )
+        # Whether the array consists of planes that share their labels.
+        self.shares_labels = self.depth == 3 and self.slices != "volume"
+        # Axes of the layer in the label array: all but leading channels. Channels further back stay as an axis of
+        # length 1, since napari aligns layers by their last axes.
+        self._label_axes = [a for a in range(layer.ndim) if not (a == self.channel_axis == 0)]
+        self.stack_label_axes = tuple(self._label_axes.index(axis) for axis in self.stack_axes)
+        lengths = dict(zip([*self.stack_axes, *self._space_axes], [*self.stack_shape, *self.space], strict=True))
+        self.label_shape = tuple(lengths.get(a, 1) for a in self._label_axes)
 
     def check(self) -> None:
         """Raise an InputError that says why the source cannot be segmented."""
@@ -157,70 +207,15 @@ class ImageSource:
     def members(self) -> tuple[ImageSource, ...]:
         return (self,)
 
-    @property
-    def image_layers(self) -> tuple[Image, ...]:
-        return (self.layer, *self.channels)
-
     # ---- axes of the layer
-
-    @property
-    def shares_labels(self) -> bool:
-        """Whether the array consists of planes that share their labels."""
-        return self.depth == 3 and self.slices != "volume"
-
-    @property
-    def _axes_without_channels(self) -> list[int]:
-        return [a for a in range(self.layer.ndim) if a != self.channel_axis]
-
-    @property
-    def _space_axes(self) -> list[int]:
-        return self._axes_without_channels[-self.depth :]
-
-    @property
-    def stack_axes(self) -> list[int]:
-        """Axes along which each position is segmented on its own."""
-        return self._axes_without_channels[: -self.depth]
-
-    @property
-    def stack_shape(self) -> tuple[int, ...]:
-        return tuple(self.layer.data.shape[a] for a in self.stack_axes)
 
     @property
     def positions(self) -> list[Position]:
         """Positions to segment: all, or the displayed one."""
+        lengths = zip(self.stack_axes, self.stack_shape, strict=True)
         if self.where in ("slice", "view") and self.stack_shape:
-            return [tuple(min(max(int(self.step[a]), 0), self.layer.data.shape[a] - 1) for a in self.stack_axes)]
-        return list(itertools.product(*(range(length) for length in self.stack_shape)))
-
-    @property
-    def crop(self) -> tuple[slice, ...]:
-        """The part of each axis of space that is segmented."""
-        slices = [slice(0, length) for length in self.full_shape]
-        if self.where != "view" or len(self.corners[0]) != self.layer.ndim:  # corners of a layer with other axes
-            return tuple(slices)
-        for i, axis in enumerate(self._space_axes):
-            low, high = max(self.corners[0][axis], 0), min(self.corners[1][axis] + 1, slices[i].stop)
-            slices[i] = slice(low, max(low, high))
-        return tuple(slices)
-
-    @property
-    def space(self) -> tuple[int, ...]:
-        """Shape of one segmented array, without channels."""
-        return tuple(s.stop - s.start for s in self.crop)
-
-    @property
-    def full_shape(self) -> tuple[int, ...]:
-        """Shape of one array of which a part may be segmented, without channels."""
-        return tuple(self.layer.data.shape[a] for a in self._space_axes)
-
-    @property
-    def pixels(self) -> int:
-        return int(np.prod(self.space))
-
-    @property
-    def is_chunked(self) -> bool:
-        """Whether the pixels are read in blocks and not into memory."""
-        return self.pixels > MAX_PIXELS_IN_MEMORY and all(is_lazy(finest_level(x)) for x in self.image_layers)
+            return [tuple(min(max(int(self.step[axis]), 0), length - 1) for axis, length in lengths)]
+        return list(itertools.product(*(range(length) for _, length in lengths)))
 
     @property
     def _scale(self) -> NDArray[np.float64]:
@@ -253,21 +248,19 @@ class ImageSource:
     def axes(self) -> str:
         """Letters of the axes of :meth:`image`."""
         letters = dict(zip(self._space_axes, "ZYX"[-self.depth :], strict=True)) | {self.channel_axis: "C"}
-        axes = [letters[a] for a in range(self.layer.ndim) if a not in self.stack_axes]
-        return "".join(axes) + ("C" if self.channels else "") + ("S" if self.layer.rgb else "")
+        axes = "".join(letters.get(a, "") for a in range(self.layer.ndim))
+        return axes + ("C" if self.channels else "") + ("S" if self.layer.rgb else "")
 
     def image(self, position: Position) -> Any:
         """Read the pixels at a position; those of a chunked image stay lazy. This is for a background thread."""
-        index: list[Any] = [slice(None)] * self.layer.ndim
-        for axis, number in zip(self.stack_axes, position, strict=True):
-            index[axis] = number
-        for axis, part in zip(self._space_axes, self.crop, strict=True):
-            index[axis] = part
+        places: dict[int, Any] = dict(zip(self.stack_axes, position, strict=True))
+        places |= zip(self._space_axes, self.crop, strict=True)
+        index = tuple(places.get(axis, slice(None)) for axis in range(self.layer.ndim))
         levels = [finest_level(layer) for layer in self.image_layers]
         if self.is_chunked:
-            lazy = [to_dask_pyramid([level])[tuple(index)] for level in levels]
+            lazy = [to_dask_pyramid([level])[index] for level in levels]
             return lazy[0] if len(lazy) == 1 else stack_channels(lazy)
-        arrays = [np.asarray(level[tuple(index)]) for level in levels]
+        arrays = [np.asarray(level[index]) for level in levels]
         return arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=-1)
 
     def planes(self, image: NDArray[Any]) -> list[NDArray[Any]]:
@@ -287,8 +280,7 @@ class ImageSource:
         if isinstance(self.mask, Labels):
             return self._part(np.asarray(finest_level(self.mask)) != 0, position)
         if isinstance(self.mask, Shapes):
-            height, width = self.full_shape[-2:]
-            plane = make_shapes_mask(self.mask, self.layer, (height, width))[self.crop[-2], self.crop[-1]]
+            plane = make_shapes_mask(self.mask, self.layer, self.full_shape[-2:])[self.crop[-2:]]
             if not plane.any():
                 raise InputError(f"the shapes of {self.mask.name!r} do not lie on {self.layer.name!r}")
             return np.broadcast_to(plane, self.space)
@@ -303,7 +295,6 @@ class ImageSource:
         return ()
 
     def check_labels(self, labels: Labels) -> None:
-        """Raise an InputError if a Labels layer (superpixels, scribbles) does not fit the image."""
         if labels.data.shape not in (self.label_shape, self.space, self.stack_shape + self.full_shape):
             raise InputError(f"{labels.name!r} {self._describe_misfit(labels)}")
 
@@ -314,7 +305,6 @@ class ImageSource:
         return f"has shape {layer.data.shape}, not that of the image: {' x '.join(map(str, self.label_shape))}"
 
     def labels_at(self, labels: Labels, position: Position) -> NDArray[Any]:
-        """Return the part of a Labels layer (superpixels, scribbles) at a position."""
         self.check_labels(labels)
         return self._part(np.asarray(finest_level(labels)), position)
 
@@ -325,23 +315,6 @@ class ImageSource:
         return np.asarray(array[index])
 
     # ---- labels
-
-    @property
-    def _label_axes(self) -> list[int]:
-        """Axes of the layer in the label array: all but leading channels.
-
-        Channels further back stay as an axis of length 1, since napari aligns layers by their last axes.
-        """
-        return [a for a in range(self.layer.ndim) if not (a == self.channel_axis == 0)]
-
-    @property
-    def stack_label_axes(self) -> tuple[int, ...]:
-        return tuple(self._label_axes.index(axis) for axis in self.stack_axes)
-
-    @property
-    def label_shape(self) -> tuple[int, ...]:
-        lengths = dict(zip([*self.stack_axes, *self._space_axes], [*self.stack_shape, *self.space], strict=True))
-        return tuple(lengths.get(a, 1) for a in self._label_axes)
 
     @property
     def label_axes(self) -> str:
@@ -358,19 +331,15 @@ class ImageSource:
         return [self.label_axes[axis].lower() for axis in self.stack_label_axes]
 
     def index(self, position: Position) -> tuple[Any, ...]:
-        """Return the index of a position in the label array."""
-        numbers: dict[int | None, Any] = dict(zip(self.stack_axes, position, strict=True))
-        return tuple(0 if a == self.channel_axis else numbers.get(a, slice(None)) for a in self._label_axes)
+        numbers: dict[int | None, Any] = {self.channel_axis: 0, **dict(zip(self.stack_axes, position, strict=True))}
+        return tuple(numbers.get(a, slice(None)) for a in self._label_axes)
 
     def path_at(self, path: NDArray[np.float64], position: Position) -> NDArray[np.float64]:
         """Return the points of a path in the label array that lie at a position, (p, depth) in pixels."""
         if not len(path):
             return np.empty((0, self.depth))
-        column = {a: i for i, a in enumerate(self._label_axes)}
-        is_there = np.ones(len(path), bool)
-        for axis, number in zip(self.stack_axes, position, strict=True):
-            is_there &= np.round(path[:, column[axis]]) == number
-        points: NDArray[np.float64] = path[is_there][:, [column[a] for a in self._space_axes]]
+        is_there = (np.round(path[:, list(self.stack_label_axes)]) == position).all(axis=1)
+        points: NDArray[np.float64] = path[is_there][:, [self._label_axes.index(a) for a in self._space_axes]]
         return points
 
     def geometry(self) -> dict[str, Any]:
@@ -378,8 +347,7 @@ class ImageSource:
         layer, axes = self.layer, self._label_axes
         scale = np.array(layer.scale, dtype=float)
         start = np.zeros(layer.ndim)
-        for axis, part in zip(self._space_axes, self.crop, strict=True):
-            start[axis] = part.start
+        start[self._space_axes] = [part.start for part in self.crop]
         if self.channel_axis in axes:  # one voxel as thick as all channels, so that it shows beside each of them
             n_channels = layer.data.shape[self.channel_axis]
             start[self.channel_axis] = (n_channels - 1) / 2
@@ -389,20 +357,18 @@ class ImageSource:
         translate = np.asarray(layer.translate) + np.linalg.solve(linear, shift)
         # A leading channel axis goes with its row and its column; it is not mixed with the others of a matrix.
         block = np.ix_([*axes, layer.ndim], [*axes, layer.ndim])
-        keywords = dict(
-            scale=scale[axes],
-            translate=translate[axes],
-            rotate=np.asarray(layer.rotate)[np.ix_(axes, axes)],
-            affine=np.asarray(layer.affine.affine_matrix)[block],
-            units=tuple(layer.units[a] for a in axes),
-            axis_labels=tuple(layer.axis_labels[a] for a in axes),
-        )
-        if len(axes) == layer.ndim:
-            keywords["shear"] = layer.shear
-        return keywords
+        return {
+            "scale": scale[axes],
+            "translate": translate[axes],
+            "rotate": np.asarray(layer.rotate)[np.ix_(axes, axes)],
+            "affine": np.asarray(layer.affine.affine_matrix)[block],
+            "units": tuple(layer.units[a] for a in axes),
+            "axis_labels": tuple(layer.axis_labels[a] for a in axes),
+            **({"shear": layer.shear} if len(axes) == layer.ndim else {}),
+        }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ImageListSource(ImageSource):
     """Several images with shared labels, as one stack with a slice for each image.
 
@@ -412,8 +378,16 @@ class ImageListSource(ImageSource):
     members: tuple[ImageSource, ...] = ()
 
     is_image_list = True
-    shares_labels = True
-    is_chunked = False
+    label_axes = "ZYX"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.image_layers = tuple(member.layer for member in self.members)
+        largest = np.max([member.space for member in self.members], axis=0)
+        self.space = self.label_shape = (len(self.members), *largest.tolist())
+        self.pixels = sum(member.pixels for member in self.members)
+        self.stack_axes, self.stack_shape, self.stack_label_axes = [], (), ()
+        self.shares_labels, self.is_chunked = True, False
 
     def check(self) -> None:
         if self.where != "image" or self.mask is not None:
@@ -437,27 +411,6 @@ class ImageListSource(ImageSource):
     @property
     def key(self) -> tuple[Any, ...]:
         return tuple(member.key for member in self.members)
-
-    @property
-    def image_layers(self) -> tuple[Image, ...]:
-        return tuple(member.layer for member in self.members)
-
-    @property
-    def stack_axes(self) -> list[int]:
-        return []
-
-    @property
-    def crop(self) -> tuple[slice, ...]:
-        return tuple(slice(0, n) for n in self.space)
-
-    @property
-    def space(self) -> tuple[int, ...]:
-        largest = np.max([member.space for member in self.members], axis=0)
-        return (len(self.members), *largest.tolist())
-
-    @property
-    def pixels(self) -> int:
-        return sum(member.pixels for member in self.members)
 
     @property
     def axes(self) -> str:
@@ -491,19 +444,10 @@ class ImageListSource(ImageSource):
         raise InputError("superpixels of a layer are for one image; choose Superpixels > Layer: Make them")
 
     def labels_at(self, labels: Labels, position: Position) -> NDArray[Any]:
-        """Return scribbles, which are those of the first image."""
         first = self.members[0].labels_at(labels, ())
         stack = np.zeros(self.space, first.dtype)
         stack[0][_corner(first.shape)] = first
         return stack
-
-    @property
-    def label_shape(self) -> tuple[int, ...]:
-        return self.space
-
-    @property
-    def label_axes(self) -> str:
-        return "ZYX"
 
     def index(self, position: Position) -> tuple[Any, ...]:
         return (slice(None),) * 3
@@ -513,4 +457,4 @@ class ImageListSource(ImageSource):
 
 
 def _corner(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    return tuple(slice(n) for n in shape)
+    return tuple(map(slice, shape))

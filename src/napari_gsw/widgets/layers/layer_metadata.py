@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import napari
 from napari.layers import Image, Labels, Layer, Shapes
 
 Kind = Literal[
@@ -37,18 +36,13 @@ SETTLED, VERDICT = "napari-gsw settled", "napari-gsw verdict"
 
 
 def make_metadata(kind: Kind, notes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Make the metadata of a new layer.
-
-    >>> make_metadata("segmentation", {IMAGE_NAME: "cells"})
-    {'napari-gsw layer': 'segmentation', 'napari-gsw image': 'cells'}
-    """
+    """Make the metadata of a new layer."""
     return {KIND: kind, **(notes or {})}
 
 
 def get_layer_kind(layer: Layer) -> Kind | None:
     """Return the kind of one of our layers, None for any other."""
-    kind: Kind | None = layer.metadata.get(KIND)
-    return kind
+    return layer.metadata.get(KIND)  # type: ignore[no-any-return]
 
 
 def get_placement(layer: Layer) -> dict[str, Any]:
@@ -70,8 +64,3 @@ def is_region(layer: Layer) -> bool:
 def is_labels(layer: Layer) -> bool:
     """Return whether a layer is a Labels layer."""
     return isinstance(layer, Labels)
-
-
-def unwrap_viewer(viewer: napari.Viewer) -> napari.Viewer:
-    """Return the viewer behind the proxy that plugins get, whose layers are a new object at each access."""
-    return getattr(viewer, "__wrapped__", viewer)

@@ -32,20 +32,20 @@ COARSEST = 1024
 
 @dataclass(eq=False)
 class OutlinedLabels:
-    """Outlines (h, w) of a label image, computed beforehand.
-
-    They are `fresh` until somebody paints on them: napari writes to what it displays.
-    """
+    """Outlines (h, w) of a label image, computed beforehand."""
 
     outlines: NDArray[Any]
     thickness: int
-    fresh: bool = True
+    fresh: bool = True  # until somebody paints on them: napari writes to what it displays
+
+
+def _is_large(labels: Any) -> bool:
+    return isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
 
 
 def outline_if_large(labels: Any) -> OutlinedLabels | None:
     """Compute the outlines of a label image that is too large for napari; None for another."""
-    is_large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
-    return OutlinedLabels(draw_outlines(labels, THICK), THICK) if is_large else None
+    return OutlinedLabels(draw_outlines(labels, THICK), THICK) if _is_large(labels) else None
 
 
 class Labels(NapariLabels):  # type: ignore[misc]
@@ -70,7 +70,6 @@ class Labels(NapariLabels):  # type: ignore[misc]
             self._ready = None
 
     def update_thumbnail(self) -> None:
-        """Update the thumbnail in the list of layers, and nothing else."""
         if self.visible:
             self._update_thumbnail()
 
@@ -79,8 +78,7 @@ class Labels(NapariLabels):  # type: ignore[misc]
         is_whole = all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
         if not is_whole and self._displayed is not None:
             self._displayed.fresh = False
-        is_large = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
-        is_plain = is_large and labels.dtype.kind in "ui" and self.colormap.background_value == 0
+        is_plain = _is_large(labels) and labels.dtype.kind in "ui" and self.colormap.background_value == 0
         if not (is_whole and is_plain and self.contour >= 1):
             return super()._calculate_contour(labels, data_slice)
         ready = self._ready
@@ -91,11 +89,19 @@ class Labels(NapariLabels):  # type: ignore[misc]
         return ready.outlines
 
 
-def add_labels(viewer: Any, data: Any, outlined: OutlinedLabels | None = None, **look: Any) -> Labels:
-    """Add a Labels layer to a viewer; `outlined` are the outlines of the data, if they are known."""
+def add_labels(
+    viewer: Any, data: Any, outlined: OutlinedLabels | None = None, select: bool = True, **look: Any
+) -> Labels:
+    """Add a Labels layer to a viewer, and select it or leave the selection as it is.
+
+    `outlined` are the outlines of the data, if they are known.
+    """
+    active = viewer.layers.selection.active
     layer = Labels(data, outlined=outlined, **look)
     with layer.showing(outlined):
         viewer.add_layer(layer)
+    if not select and active is not None:
+        viewer.layers.selection.active = active
     return layer
 
 
@@ -127,6 +133,9 @@ class LazySiteImage:
         # Superpixels and values of the whole image, once it has been read.
         self._site_image: NDArray[np.int32] | None = None
         self._image: NDArray[Any] | None = None
+        self.shape = (1,) * lead + sites.shape
+        self.chunks = ((1,),) * lead + sites.grid.chunks
+        self.ndim, self.size, self.dtype = lead + sites.ndim, sites.size, values.dtype
 
     @property
     def values(self) -> NDArray[Any]:
@@ -135,38 +144,16 @@ class LazySiteImage:
 
     @values.setter
     def values(self, values: NDArray[Any]) -> None:
-        if values.dtype != self._values.dtype:
-            raise ValueError(f"values of type {self._values.dtype} cannot become {values.dtype}; make another image")
+        if values.dtype != self.dtype:
+            raise ValueError(f"values of type {self.dtype} cannot become {values.dtype}; make another image")
         self._values = values
         if self._image is not None and self._site_image is not None:
             np.take(values, self._site_image, out=self._image, mode="clip")
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (1,) * self.lead + self.sites.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.lead + self.sites.ndim
-
-    @property
-    def size(self) -> int:
-        return self.sites.size
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
-
-    @property
-    def chunks(self) -> tuple[tuple[int, ...], ...]:
-        return ((1,),) * self.lead + self.sites.grid.chunks
-
     def __getitem__(self, key: Any) -> NDArray[Any]:
         index = list(key) if isinstance(key, tuple) else [key]
-        if Ellipsis in index:
-            at = index.index(Ellipsis)
-            index[at : at + 1] = [slice(None)] * (self.ndim - len(index) + 1)
-        index += [slice(None)] * (self.ndim - len(index))
+        at = index.index(Ellipsis) if Ellipsis in index else len(index)
+        index[at : at + 1] = [slice(None)] * (self.ndim - len(index) + (at < len(index)))
         image = self.values[self.sites[tuple(index[self.lead :])]]
         for axis in reversed(index[: self.lead]):
             if isinstance(axis, slice):
@@ -186,7 +173,6 @@ class LazySiteImage:
         return array.copy() if copy else array
 
     def any(self) -> bool:
-        """Return whether a superpixel has a value other than 0."""
         return bool(self.values[1:].any())
 
     def count(self) -> int:

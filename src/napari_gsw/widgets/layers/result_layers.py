@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,35 +20,17 @@ from napari_gsw.core.pipeline.preview import Preview
 from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.layers import layer_metadata as notes
+from napari_gsw.widgets.layers import lazy_labels
 from napari_gsw.widgets.layers.cursor import centre_view
-from napari_gsw.widgets.layers.image_source import ImageSource, Position
-from napari_gsw.widgets.layers.layer_metadata import (
-    IMAGE_NAME,
-    MADE_BY,
-    RESULT_OF,
-    SETTLED,
-    SLICED_ALONG,
-    TABLE_AXES,
-    VERDICT,
-    Kind,
-    get_layer_kind,
-    make_metadata,
-)
-from napari_gsw.widgets.layers.lazy_labels import (
-    THICK,
-    Labels,
-    LazySiteImage,
-    OutlinedLabels,
-    add_labels,
-    make_colormap,
-    make_image_levels,
-    make_site_levels,
-)
+from napari_gsw.widgets.layers.image_source import ImageSource, Position, finest_level
+from napari_gsw.widgets.layers.layer_metadata import TABLE_AXES, Kind, get_layer_kind, make_metadata
+from napari_gsw.widgets.layers.lazy_labels import THICK, Labels, LazySiteImage, OutlinedLabels, add_labels
 
 # An image in memory, or one whose parts are made when they are displayed.
 LayerImage = NDArray[Any] | LazySiteImage
 UNCERTAINTY_IMAGES: tuple[Kind, ...] = ("boundary", "entropy")
-# Types of the arrays of layers that a later run writes to again.
+# Types of the arrays of layers that a later run writes to again. 16 bits are displayed as they are.
 DTYPES: dict[Kind, Any] = {
     "segmentation": np.uint16, "regions": np.uint16, "locked": np.uint16, "superpixels": np.int32,
     "boundary": np.float32, "entropy": np.float32,
@@ -63,16 +45,16 @@ LOOKS: dict[Kind, dict[str, Any]] = {
     "boundary": {"colormap": "magma", "contrast_limits": (0, 1), "blending": "additive", "opacity": 1.0},
     "entropy": {"colormap": "viridis", "contrast_limits": (0, 1), "blending": "translucent", "opacity": 0.7},
     "superpixels": {"opacity": 0.6, "contour": 1},
-    "locked": {**ON_TOP, "colormap": make_colormap("white")},
-    "question": {**ON_TOP, "colormap": make_colormap("yellow", "cyan")},
+    "locked": {**ON_TOP, "colormap": lazy_labels.make_colormap("white")},
+    "question": {**ON_TOP, "colormap": lazy_labels.make_colormap("yellow", "cyan")},
 }
 
 
 class ResultLayers:
     """Labels, regions, uncertainty, locks and superpixels of one source.
 
-    Several images have layers of their own, with the same labels and colours. What is drawn is a stack of them, and
-    each image gets its slice. Where one layer is meant, it is that of the image which the user is at.
+    Each of several images has layers of its own, with the same labels and colours. What is drawn is a stack of them,
+    and each image gets its slice. Where one layer is meant, it is that of the image which the user is at.
     """
 
     def __init__(self, viewer: napari.Viewer, source: ImageSource) -> None:
@@ -85,26 +67,26 @@ class ResultLayers:
 
     # ---- which layers there are
 
+    def _by_image(self) -> Iterator[tuple[ImageSource, dict[Kind, Any]]]:
+        return zip(self.source.members, self._layers, strict=True)
+
     def _of_current_image(self, kind: Kind) -> Any:
         active = self.viewer.layers.selection.active
-        for source, layers in zip(self.source.members, self._layers, strict=True):
+        for source, layers in self._by_image():
             if active is not None and any(active is layer for layer in (source.layer, *layers.values())):
                 return layers.get(kind)
         return self._layers[0].get(kind)
 
     @property
     def labels(self) -> Labels | None:
-        """The segmentation, of 16 bits, which are displayed as they are."""
         return self._of_current_image("segmentation")  # type: ignore[no-any-return]
 
     @property
     def regions(self) -> Labels | None:
-        """Outlines of regions or objects."""
         return self._of_current_image("regions")  # type: ignore[no-any-return]
 
     @property
     def locks(self) -> Labels | None:
-        """Outlines of what is locked."""
         return self._of_current_image("locked")  # type: ignore[no-any-return]
 
     def all(self) -> list[Layer]:
@@ -125,17 +107,13 @@ class ResultLayers:
     def find_name(self, layer: Layer) -> str | None:
         """Return the name under which :meth:`pictures` has a layer."""
         names = ("regions", "sites", *UNCERTAINTY_IMAGES)
-        return next((name for name in names if any(layer is other for other in self.pictures(name))), None)
+        return next((name for name in names if layer in self.pictures(name)), None)
 
     def _find_number(self, layer: Layer) -> int:
-        """Return the number of the image that a layer belongs to."""
-        return next((k for k, layers in enumerate(self._layers) if any(layer is x for x in layers.values())), 0)
+        return next((k for k, layers in enumerate(self._layers) if layer in layers.values()), 0)
 
     def forget(self, layer: Layer) -> None:
-        """Forget a layer that the user has removed."""
-        for layers in self._layers:
-            for kind in [kind for kind, known in layers.items() if known is layer]:
-                del layers[kind]
+        self._layers = [{kind: known for kind, known in x.items() if known is not layer} for x in self._layers]
 
     def fits(self, layer: Layer) -> bool:
         """Return whether the array of a layer of ours can still be written to."""
@@ -148,24 +126,21 @@ class ResultLayers:
         A dock may have been closed and opened, or another image segmented meanwhile. Layers of another part of the
         image, or along other axes, stay, as do the `inputs` of a run.
         """
-        for source, layers in zip(self.source.members, self._layers, strict=True):
-            found: dict[Kind, Any] = {}
+        for source, layers in self._by_image():
             for layer in self.viewer.layers:
                 kind = get_layer_kind(layer)
-                is_ours = layer.metadata.get(RESULT_OF) == _make_origin(source, layer)
-                is_input = any(layer is x for x in inputs)
-                if is_ours and not is_input and kind in DTYPES and kind not in found and _can_hold(layer, source, kind):
-                    found[kind] = layer
-            for kind, layer in found.items():
-                layer.metadata.update(self._make_notes(source, kind))
+                is_ours = layer.metadata.get(notes.RESULT_OF) == _make_origin(source, layer)
+                is_free = is_ours and layer not in inputs and kind not in layers
+                if kind not in DTYPES or not is_free or not _can_hold(layer, source, kind):
+                    continue
+                layers[kind] = layer
+                layer.metadata.update(_make_notes(source, kind))
                 if kind == "regions":
                     layer.editable = not (layer.multiscale or self.source.is_image_list)
                 if kind in OUTLINED and len(layer.colormap.colors) == 2:  # of 0 and of all others
                     layer.colormap = label_colormap()
-            layers.update(found)
-        for kind in OUTLINED:
-            for layer in self._of_kind(kind):
-                self._colour(layer)
+                if kind in OUTLINED:
+                    self._colour(layer)
         self.clear()
         self.place()
 
@@ -173,7 +148,7 @@ class ResultLayers:
 
     def labels_at(self, position: Position) -> NDArray[np.uint16]:
         """Return the displayed labels at a position, with what was painted on them."""
-        if len(self._layers) == 1:
+        if not self.source.is_image_list:
             return np.asarray(self._layers[0]["segmentation"].data[self.source.index(position)])
         stack = np.zeros(self.source.space, np.uint16)
         for (source, at, plane), layers in zip(self.source.split(position, stack), self._layers, strict=True):
@@ -183,19 +158,16 @@ class ResultLayers:
 
     def path_at(self, layer: Layer, path: NDArray[np.float64], position: Position) -> NDArray[np.float64]:
         """Return the points of a path on a layer that lie at a position, in pixels of the segmented array."""
-        if len(self._layers) == 1:
-            return self.source.path_at(path, position)
         number = self._find_number(layer)
-        points = self.source.members[number].path_at(path, ())
-        return np.concatenate((np.full((len(points), 1), float(number)), points), axis=1)
+        points = self.source.members[number].path_at(path, position)
+        return np.insert(points, 0, number, axis=1) if self.source.is_image_list else points
 
     def centre_view(self, position: Position, image: NDArray[Any], value: int) -> None:
-        """Move the view to the pixels of a value in an array at a position."""
         for (source, at, plane), layers in zip(self.source.split(position, image), self._layers, strict=True):
             labels = layers.get("segmentation")
             if labels is not None and (plane == value).any():
                 centre_view(self.viewer, labels, source.index(at), plane, value)
-                if len(self._layers) > 1:
+                if self.source.is_image_list:
                     self.viewer.layers.selection.active = labels
                 return
 
@@ -205,12 +177,11 @@ class ResultLayers:
         self.show("segmentation", position, labels)
 
     def show_sites(self, position: Position, sites: NDArray[np.int32] | BlockedLabels) -> None:
-        """Outline the superpixels."""
+        image: LayerImage = sites  # type: ignore[assignment]
         if isinstance(sites, BlockedLabels):
             n_sites = max(int(numbers.max()) for numbers in sites.numbers)
-            self.show("superpixels", position, LazySiteImage(sites, np.arange(n_sites + 1, dtype=np.int32)))
-        else:
-            self.show("superpixels", position, sites)
+            image = LazySiteImage(sites, np.arange(n_sites + 1, dtype=np.int32))
+        self.show("superpixels", position, image)
 
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
         """Outline the superpixel that is asked about (1) and those that would follow it (2), and nothing else."""
@@ -219,15 +190,14 @@ class ResultLayers:
         self.show("question", position, image)
 
     def hide_question(self) -> None:
-        """Clear the outlines of the question."""
         for layer in self._of_kind("question"):
             layer.data[...] = 0
             self._refresh(layer)
 
     def remove_question(self) -> None:
-        for layers in self._layers:
-            layer = layers.pop("question", None)
-            if layer is not None and layer in self.viewer.layers:
+        for layer in self._of_kind("question"):
+            self.forget(layer)
+            if layer in self.viewer.layers:
                 self.viewer.layers.remove(layer)
 
     def show(self, kind: Kind, position: Position, image: LayerImage, outlines: OutlinedLabels | None = None) -> None:
@@ -237,7 +207,9 @@ class ResultLayers:
         regions stays there; with several, the user stays where they are.
         """
         active, is_first = self.viewer.layers.selection.active, not self.label_layers
-        selected = active if len(self._layers) > 1 or (active is not None and active is self.regions) else self.labels
+        stays = self.source.is_image_list or (active is not None and active is self.regions)
+        selected = active if stays else self.labels
+        outlines = None if self.source.is_image_list else outlines
         for (source, at, part), layers in zip(self.source.split(position, image), self._layers, strict=True):
             layer = layers.get(kind)
             if layer is None and (kind != "locked" or part.any()):
@@ -245,8 +217,7 @@ class ResultLayers:
                 if not is_first and selected is not None and selected in self.viewer.layers:
                     self.viewer.layers.selection.active = selected
             elif layer is not None:
-                is_split = len(self._layers) > 1
-                with layer.showing(None if is_split else outlines) if isinstance(layer, Labels) else nullcontext():
+                with layer.showing(outlines) if isinstance(layer, Labels) else nullcontext():
                     self._write(layer, source, at, part)
 
     def _add(
@@ -254,7 +225,7 @@ class ResultLayers:
     ) -> Layer:
         data, look = self._make_data(source, position, image), {**source.geometry(), **LOOKS[kind]}
         look["name"] = f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"
-        look["metadata"] = make_metadata(kind, self._make_notes(source, kind))
+        look["metadata"] = make_metadata(kind, _make_notes(source, kind))
         if kind == "segmentation":
             look["opacity"] = float(get_preference("opacity"))
         with warnings.catch_warnings():
@@ -263,51 +234,39 @@ class ResultLayers:
             if kind in UNCERTAINTY_IMAGES:
                 layer = self.viewer.add_image(data, **look)
             else:
-                layer = add_labels(self.viewer, data, None if self.source.is_image_list else outlines, **look)
-        layer.metadata[RESULT_OF] = _make_origin(source, layer)
+                layer = add_labels(self.viewer, data, outlines, **look)
+        layer.metadata[notes.RESULT_OF] = _make_origin(source, layer)
         if kind == "question" or (kind == "regions" and self.source.is_image_list):
             layer.editable = False
         if kind in OUTLINED:
             self._colour(layer)
-        if self.source.is_image_list:
-            self._put_above_image(layer, source)
-        return layer
-
-    def _put_above_image(self, layer: Layer, source: ImageSource) -> None:
-        """Put a layer above those of its image in the list, as visible as the image is."""
         layers = self.viewer.layers
-        if source.layer in layers:
-            own = self._layers[self.source.members.index(source)].values()
-            below = [layers.index(x) for x in (source.layer, *own) if x in layers and x is not layer]
-            layers.move(layers.index(layer), max(below) + 1)
+        if self.source.is_image_list and source.layer in layers:  # above its image in the list, and as visible
+            own = (source.layer, *self._layers[self.source.members.index(source)].values())
+            layers.move(layers.index(layer), max(layers.index(x) for x in own if x in layers) + 1)
             layer.visible = source.layer.visible
-
-    @staticmethod
-    def _make_notes(source: ImageSource, kind: Kind) -> dict[str, Any]:
-        if kind in ("segmentation", "regions"):
-            return {IMAGE_NAME: source.layer.name, SLICED_ALONG: source.stack_label_axes}
-        return {}
+        return layer
 
     def _make_data(self, source: ImageSource, position: Position, image: LayerImage) -> Any:
         """Make the data of a new layer: an array with the image at its position, or levels that are made lazily."""
         if isinstance(image, LazySiteImage):
             if self._levels is None or self._levels[0] is not image.sites:
-                self._levels = make_site_levels(image.sites)
-            return make_image_levels(image, self._levels, len(source.label_shape) - image.ndim)
+                self._levels = lazy_labels.make_site_levels(image.sites)
+            return lazy_labels.make_image_levels(image, self._levels, len(source.label_shape) - image.ndim)
         data = np.zeros(source.label_shape, image.dtype)
         data[source.index(position)] = image
         return data
 
     def _write(self, layer: Layer, source: ImageSource, position: Position, image: LayerImage) -> None:
         """Write in place: the layer keeps its look, and nothing is sliced that is not displayed."""
-        if isinstance(image, LazySiteImage):
-            if layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
-                layer.data = self._make_data(source, position, image)
-                return
+        if not isinstance(image, LazySiteImage):
+            layer.data[source.index(position)] = image
+        elif layer.data[0].sites is not image.sites or layer.data[0].dtype != image.dtype:
+            layer.data = self._make_data(source, position, image)
+            return
+        else:
             for level in layer.data:
                 level.values = image.values
-        else:
-            layer.data[source.index(position)] = image
         self._refresh(layer)
 
     def _refresh(self, layer: Layer) -> None:
@@ -321,7 +280,6 @@ class ResultLayers:
                 layer.refresh(thumbnail=False, extent=False, highlight=False)
 
     def set_outline_colour(self, name: str) -> None:
-        """Outline regions and superpixels in one colour, or each in its "own"."""
         if name != self._outline_colour:
             self._outline_colour = name
             for layer in [*self._of_kind("regions"), *self._of_kind("superpixels")]:
@@ -330,13 +288,12 @@ class ResultLayers:
     def _colour(self, layer: Layer) -> None:
         if self._outline_colour != "own":
             self._own_colormaps.setdefault(layer, layer.colormap)
-            layer.colormap = make_colormap(self._outline_colour)
+            layer.colormap = lazy_labels.make_colormap(self._outline_colour)
         elif layer in self._own_colormaps:
             layer.colormap = self._own_colormaps.pop(layer)
 
     def place(self) -> None:
-        """Put the layers where the image is now."""
-        for source, layers in zip(self.source.members, self._layers, strict=True):
+        for source, layers in self._by_image():
             geometry = source.geometry()
             for layer in layers.values():
                 for name, value in geometry.items():
@@ -346,7 +303,7 @@ class ResultLayers:
     def clear(self) -> None:
         """Clear the layers, their tables and their notes, for a new start."""
         for layer in self.all():
-            for note in (TABLE_AXES, MADE_BY, SETTLED, VERDICT):
+            for note in (TABLE_AXES, notes.MADE_BY, notes.SETTLED, notes.VERDICT):
                 layer.metadata.pop(note, None)
             if not isinstance(layer, Image) and len(layer.features):
                 layer.features = None
@@ -363,9 +320,8 @@ class ResultLayers:
 
     def set_convergence(self, has_converged: bool, verdict: str) -> None:
         """Note in the images of uncertainty whether the chains agree, for files of them."""
-        for name in UNCERTAINTY_IMAGES:
-            for layer in self._of_kind(name):
-                layer.metadata.update({SETTLED: has_converged, VERDICT: verdict})
+        for layer in [*self._of_kind("boundary"), *self._of_kind("entropy")]:
+            layer.metadata.update({notes.SETTLED: has_converged, notes.VERDICT: verdict})
 
     def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
         """Set the table of clusters as the features of the labels, which napari shows under the mouse."""
@@ -379,21 +335,21 @@ class ResultLayers:
 
     def show_region_table(self, tables: list[tuple[Position, list[Columns]]]) -> None:
         """Set the tables of the outlined labels, or else of the filled ones: for each position one for each image."""
-        for number, (source, layers) in enumerate(zip(self.source.members, self._layers, strict=True)):
-            labels, regions = layers.get("segmentation"), layers.get("regions")
-            is_outlined = regions is not None and regions.visible
-            if regions is not None and not is_outlined and "index" in regions.features.columns:
+        for number, (source, layers) in enumerate(self._by_image()):
+            layer, regions = layers.get("segmentation"), layers.get("regions")
+            if regions is not None and regions.visible:
+                layer = regions
+            elif regions is not None and "index" in regions.features.columns:
                 regions.features = None  # nobody writes to it while it is hidden: it may be of another state
-            layer = regions if is_outlined else labels
             if layer is None:
                 continue
-            if tables:
-                layer.metadata[TABLE_AXES] = source.label_axes.lower()
-                rows = [(position, columns[number]) for position, columns in tables]
-                layer.features = pd.DataFrame(stack_tables(self.source.stack_letters, rows))
-            else:
+            if not tables:
                 layer.metadata.pop(TABLE_AXES, None)
                 layer.features = None
+                continue
+            layer.metadata[TABLE_AXES] = source.label_axes.lower()
+            rows = [(position, columns[number]) for position, columns in tables]
+            layer.features = pd.DataFrame(stack_tables(self.source.stack_letters, rows))
 
 
 def stack_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Columns]]) -> Columns:
@@ -414,12 +370,16 @@ def stack_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Column
     for name in dict.fromkeys(name for _, columns in tables for name in columns):
         dtype = next(columns[name].dtype for _, columns in tables if name in columns)
         missing = 0 if dtype.kind in "iub" else "" if dtype.kind in "UO" else np.nan
-        parts = [
-            columns[name] if name in columns else np.full(count, missing, dtype)
-            for (_, columns), count in zip(tables, counts, strict=True)
-        ]
+        absent = [np.full(count, missing, dtype) for count in counts]
+        parts = [columns.get(name, part) for (_, columns), part in zip(tables, absent, strict=True)]
         stacked[name] = np.concatenate(parts)
     return stacked
+
+
+def _make_notes(source: ImageSource, kind: Kind) -> dict[str, Any]:
+    if kind in ("segmentation", "regions"):
+        return {notes.IMAGE_NAME: source.layer.name, notes.SLICED_ALONG: source.stack_label_axes}
+    return {}
 
 
 def _make_origin(source: ImageSource, layer: Layer) -> tuple[str, str]:
@@ -429,7 +389,7 @@ def _make_origin(source: ImageSource, layer: Layer) -> tuple[str, str]:
 
 def _can_hold(layer: Layer, source: ImageSource, kind: Kind) -> bool:
     """Return whether results of a source can be written to a layer, which the user may have given other data."""
-    data = layer.data[0] if layer.multiscale else layer.data
+    data = finest_level(layer)
     if layer.multiscale != source.is_chunked or tuple(data.shape) != tuple(source.label_shape):
         return False
     is_writeable = layer.multiscale or (isinstance(data, np.ndarray) and data.flags.writeable)
@@ -445,7 +405,6 @@ class PreviewLayer:
         self._layer: Labels | None = None
 
     def show(self, source: ImageSource, position: Position, preview: Preview) -> None:
-        """Show a preview of an array of a source in place of any other."""
         self.remove()
         index = source.index(position)
         axes = [axis for axis, part in enumerate(index) if isinstance(part, slice)]
@@ -453,18 +412,10 @@ class PreviewLayer:
         shape[axes] = preview.labels.shape
         data = np.zeros(shape, np.uint16)
         data[index] = preview.labels
-        active = self.viewer.layers.selection.active
-        self._layer = add_labels(
-            self.viewer,
-            data,
-            name=f"{source.layer.name} [preview]",
-            metadata=make_metadata("preview"),
-            opacity=float(get_preference("opacity")),
-            **make_coarse_geometry(source, axes, preview.step),
-        )
+        look: dict[str, Any] = {"name": f"{source.layer.name} [preview]", "metadata": make_metadata("preview")}
+        look |= {"opacity": float(get_preference("opacity")), **make_coarse_geometry(source, axes, preview.step)}
+        self._layer = add_labels(self.viewer, data, select=False, **look)
         self._layer.editable = False
-        if active is not None and active in self.viewer.layers:
-            self.viewer.layers.selection.active = active
         self.preview = preview
 
     def remove(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +54,27 @@ def find_image_layers(
 
 
 def _find_or_make_layer(
-    viewer: napari.Viewer,
-    image: SavedImage,
-    session_path: Path,
-    taken: Sequence[Image],
-    may_open: Callable[[Path], bool],
+    viewer: napari.Viewer, image: SavedImage, session_path: Path, taken: list[Image], may_open: Callable[[Path], bool]
 ) -> Image:
     """Return the layer of a saved image: an open one, or a new one from the session or from an image file.
 
     A session may name any file of the disk, and napari's readers execute some of them (a Python script). So a file is
     read by our own readers of image formats, and never given to ``viewer.open``.
     """
-    paths = ((layer, layer.source.path) for layer in viewer.layers)
-    of_file = [layer for layer, path in paths if path is not None and os.path.abspath(path) in image.paths]
-    if (layer := _choose_layer(image, of_file, taken)) is not None:
+
+    def choose(fits: Callable[[Image], bool]) -> Image | None:
+        """Return an image that is not taken, of the right name if possible: a file may be read as several layers."""
+        free = [layer for layer in viewer.layers if is_image(layer) and layer not in taken and fits(layer)]
+        return min(free, key=lambda layer: layer.name != image.name, default=None)
+
+    def is_of_file(layer: Image) -> bool:
+        path = layer.source.path
+        return path is not None and os.path.abspath(path) in image.paths
+
+    if (layer := choose(is_of_file)) is not None:
         return layer
     if image.pixels is not None:
-        same = [layer for layer in viewer.layers if is_image(layer) and _is_same(layer, image)]
-        layer = _choose_layer(image, same, taken)
+        layer = choose(lambda layer: _is_same(layer, image))
         return _add_image(viewer, image, image.pixels) if layer is None else layer
     for path in find_image_files(image, session_path):
         if is_in_folder(path, Path(session_path).parent) or may_open(path):
@@ -81,12 +84,6 @@ def _find_or_make_layer(
         if is_image(layer) and layer.name == image.name:
             return layer
     raise InputError(f"the image {image.name!r} is not where it was; open it first, and then the session again")
-
-
-def _choose_layer(image: SavedImage, layers: Iterable[Layer], taken: Sequence[Layer]) -> Image | None:
-    """Return an image that is not taken, of the right name if possible: a file may be read as several layers."""
-    free = [layer for layer in layers if is_image(layer) and not any(layer is x for x in taken)]
-    return min(free, key=lambda layer: layer.name != image.name, default=None)
 
 
 def _is_same(layer: Image, image: SavedImage) -> bool:
@@ -109,15 +106,9 @@ def _add_image(viewer: napari.Viewer, image: SavedImage, data: Any) -> Image:
 
 def describe_source(source: ImageSource) -> dict[str, Any]:
     """Return a source as JSON, without its layers; the mask is saved with the runs."""
-    return {
-        "channel_axis": source.channel_axis,
-        "depth": source.depth,
-        "slices": source.slices,
-        "where": source.where,
-        "step": list(source.step),
-        "corners": [list(row) for row in source.corners],
-        "several": source.is_image_list,
-    }
+    saved = {name: getattr(source, name) for name in ("channel_axis", "depth", "slices", "where")}
+    corners = [list(row) for row in source.corners]
+    return {**saved, "step": list(source.step), "corners": corners, "several": source.is_image_list}
 
 
 def restore_source(saved: Mapping[str, Any], layers: list[Image], mask: Layer | None) -> ImageSource:
@@ -133,11 +124,11 @@ def restore_source(saved: Mapping[str, Any], layers: list[Image], mask: Layer | 
                 channels=tuple(layers[1:]),
                 channel_axis=axis,
                 depth=int(saved["depth"]),
-                slices=saved["slices"],
-                where=saved["where"],
+                slices=saved.get("slices", "volume"),
+                where=saved.get("where", "image"),
                 mask=mask,
-                step=tuple(int(x) for x in saved["step"]),
-                corners=tuple(tuple(int(x) for x in row) for row in saved["corners"]),  # type: ignore[arg-type]
+                step=tuple(int(x) for x in saved.get("step", ())),
+                corners=tuple(tuple(int(x) for x in row) for row in saved.get("corners", ((), ()))),  # type: ignore[arg-type]
             )
         source.check()
     except InputError:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from qtpy.QtCore import QSignalBlocker, Qt
-from qtpy.QtWidgets import (
-    QButtonGroup,
-    QComboBox,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSlider,
-    QWidget,
-)
+from qtpy.QtWidgets import QButtonGroup, QComboBox, QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QWidget
 
 from napari_gsw.core.interactive.interactive_run import DisplayedState
-from napari_gsw.widgets.common.collapsible import RowHeading
-from napari_gsw.widgets.common.labels import make_check_box
-from napari_gsw.widgets.common.layouts import make_choice, make_column, make_row
+from napari_gsw.widgets.common.labels import format_count, make_check_box, make_choice
+from napari_gsw.widgets.common.layouts import RowHeading, make_column, make_row
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
@@ -33,6 +23,9 @@ BALL: dict[DisplayedState, str] = {
     "finest": "The segmentation with the most clusters among the 95 % nearest to the consensus; after burn-in",
     "farthest": "The segmentation that differs most from the consensus among the 95 % nearest to it; after burn-in",
 }
+REGIONS_TIP = "Outlines of regions (connected parts of clusters) or of objects"
+SITES_TIP = "Outlines of the superpixels that are sampled"
+BACKGROUND_TIP = "Show the background too, so that its label can be painted"
 UNCERTAINTY_TIPS = {
     "boundary": "Boundary probability of each pixel; after burn-in",
     "entropy": "Neighbour entropy (0 to 1 bit); after burn-in",
@@ -52,11 +45,8 @@ class Display(QWidget):  # type: ignore[misc]
         self.session = session
         self._frame: Frame | None = None
         self.shows = QButtonGroup(self)
-        column = make_column(parent=self)
-        column.addLayout(self._make_show_row("Show", STATES))
-        column.addLayout(self._make_show_row("Range", BALL))
-        column.addLayout(self._make_detail_row())
-        column.addLayout(self._make_layer_grid())
+        rows = [self._make_show_row("Show", STATES), self._make_show_row("Range", BALL)]
+        make_column(*rows, self._make_detail_row(), self._make_layer_grid(), parent=self)
         self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
         session.canvas.layer_gone.connect(lambda name: self._visibility_changed(name, False))
         session.layer_events.eyes_changed.connect(self._visibility_changed)
@@ -73,21 +63,15 @@ class Display(QWidget):  # type: ignore[misc]
         return make_row(RowHeading(title), *buttons)
 
     def _make_detail_row(self) -> QHBoxLayout:
-        self.detail = QSlider(Qt.Orientation.Horizontal)
-        self.detail.setRange(0, STEPS)
-        self.detail.setValue(STEPS // 2)
+        self.detail = QSlider(Qt.Orientation.Horizontal, toolTip=DETAIL_TIP, maximum=STEPS, value=STEPS // 2)
         self.detail.valueChanged.connect(self._detail_moved)
-        self.auto_detail = QPushButton("Auto")
-        self.auto_detail.setToolTip("Regions as the settings of the result say")
-        self.auto_detail.setCheckable(True)
-        self.auto_detail.setChecked(True)
+        auto_tip = "Regions as the settings of the result say"
+        self.auto_detail = QPushButton("Auto", toolTip=auto_tip, checkable=True, checked=True)
         self.auto_detail.toggled.connect(self._auto_toggled)
-        heading, self.detail_count = RowHeading("Detail"), QLabel()
-        heading.setToolTip(DETAIL_TIP)
-        self.detail.setToolTip(DETAIL_TIP)
+        heading = RowHeading("Detail", toolTip=DETAIL_TIP)
+        self.detail_count = QLabel(toolTip="Number of outlined regions")
         # As wide as it will ever be, so that the slider does not jump under the mouse.
         self.detail_count.setMinimumWidth(self.detail_count.fontMetrics().horizontalAdvance("00,000 regions"))
-        self.detail_count.setToolTip("Number of outlined regions")
         return make_row(heading, (self.detail, 1), self.detail_count, self.auto_detail)
 
     def _make_layer_grid(self) -> QGridLayout:
@@ -95,21 +79,17 @@ class Display(QWidget):  # type: ignore[misc]
 
         Outlines are on the left; the uncertainty has the room that is left, since its boxes have more text.
         """
-        regions_tip = "Outlines of regions (connected parts of clusters) or of objects"
-        regions = make_check_box("Regions", regions_tip, self._layers_wanted)
+        regions = make_check_box("Regions", REGIONS_TIP, self._layers_wanted)
         self.layer_boxes = {"regions": regions}
         for name, tip in UNCERTAINTY_TIPS.items():
             is_wanted = bool(get_preference(name))
             self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._layers_wanted, is_wanted)
-        sites_tip = "Outlines of the superpixels that are sampled"
-        self.show_sites = make_check_box("Superpixels", sites_tip, self._sites_toggled)
-        background_tip = "Show the background too, so that its label can be painted"
-        self.background = make_check_box("Background", background_tip, self._background_toggled, True)
-        self.ink = QComboBox()
+        self.show_sites = make_check_box("Superpixels", SITES_TIP, self._sites_toggled)
+        self.background = make_check_box("Background", BACKGROUND_TIP, self._background_toggled, True)
+        self.ink = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
         for name, title in OUTLINE_COLOURS.items():
             self.ink.addItem(title, name)
         self.ink.setCurrentIndex(max(0, self.ink.findData(get_preference("outlines"))))
-        self.ink.setToolTip("The colour of the outlines of regions and superpixels")
         self.ink.currentIndexChanged.connect(self._outlines_chosen)
         label = QLabel("Outlines")
         label.setBuddy(self.ink)
@@ -128,10 +108,7 @@ class Display(QWidget):  # type: ignore[misc]
 
     def follow(self, frame: Frame | None) -> None:
         self._frame = frame
-        self.refresh()
-
-    def refresh(self) -> None:
-        frame, view = self._frame, self.session.commands.view
+        view = self.session.commands.view
         is_estimated = frame is not None and frame.is_estimated
         # Until the others are known the best sample stands for them.
         show = view.show if is_estimated or view.show == "current" else "current" if frame is None else "best"
@@ -149,11 +126,8 @@ class Display(QWidget):  # type: ignore[misc]
             with QSignalBlocker(self.detail):
                 self.detail.setValue(STEPS // 2)
         count = 0 if frame is None else frame.n_regions
-        self.detail_count.setText(f"{count:,} {frame.kind}{'s' * (count != 1)}" if count and frame else "")
-        self._mark_unconverged(frame)
-
-    def _mark_unconverged(self, frame: Frame | None) -> None:
-        """Mark the uncertainty where more sweeps, or more chains, may still change it."""
+        self.detail_count.setText(format_count(count, frame.kind) if count and frame else "")
+        # The uncertainty is marked where more sweeps, or more chains, may still change it.
         is_open = frame is not None and not frame.has_converged
         reason = f"\nNot settled: {frame.verdict}" if frame is not None and is_open and frame.verdict else ""
         for name, tip in UNCERTAINTY_TIPS.items():
@@ -181,7 +155,7 @@ class Display(QWidget):  # type: ignore[misc]
         _check_quietly(self.auto_detail, False)
         wanted = self.session.commands.view.wanted | {"regions"}
         self.session.canvas.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
-        self.refresh()
+        self.follow(self._frame)
 
     def _auto_toggled(self, on: bool) -> None:
         self.session.canvas.change_view(detail=None if on else self.detail.value() / STEPS)

@@ -1,4 +1,4 @@
-"""Save and export: labels, uncertainty, trace, tables and provenance of a segmentation."""
+"""Save and export: all results of a segmentation in a folder, and the segmentation of a folder of images."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import Any
 
 import numpy as np
 from napari.utils.notifications import show_info
-from numpy.typing import NDArray
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QComboBox, QFileDialog, QMainWindow
+from qtpy.QtWidgets import QComboBox, QFileDialog, QListWidget, QListWidgetItem, QMainWindow, QProgressBar
 
+from napari_gsw.batch.jobs import Record
+from napari_gsw.batch.run import DONE, FAILED
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.posterior.label_table import Columns
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import Geometry, make_geometry, select_axes
+from napari_gsw.files.images import read_image, read_labels
 from napari_gsw.files.labels import write_label_file
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
 from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
-from napari_gsw.widgets.common.collapsible import Section
-from napari_gsw.widgets.common.labels import make_button
-from napari_gsw.widgets.common.layouts import make_form, make_row
+from napari_gsw.widgets.common.labels import make_button, make_check_box, report_error
+from napari_gsw.widgets.common.layouts import Section, make_form, make_row
+from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource, Position
 from napari_gsw.widgets.layers.result_layers import stack_tables
-from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions
+from napari_gsw.widgets.session.array_run import DisplayOptions
+from napari_gsw.widgets.session.folder_run import FolderRun, PaintedImage
 from napari_gsw.widgets.session.measurements import TableUpdater
-from napari_gsw.widgets.session.run_plan import Segmentation
+from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.session import Session
 
 FORMATS = {
@@ -39,6 +42,9 @@ FORMATS = {
     "NumPy": ".npy",
 }
 
+SENDER = "GSW segmentation"
+TEACH_TIP = "Segment every image jointly with this one and its locked scribbles: a label means the same in all of them"
+
 
 class ExportSection(Section):
     """Writes everything into a folder, or the trace alone; the signal `written` comes from the writing thread."""
@@ -48,20 +54,17 @@ class ExportSection(Section):
     def __init__(self, session: Session, trace_picture: Callable[[], QImage]) -> None:
         super().__init__("Save and export", "Write labels, plots and tables into a folder", "widget.md#saving")
         self.session, self._trace_picture = session, trace_picture
-        self.format = QComboBox()
+        self.format = QComboBox(toolTip="Format of the label image; File > Save Selected Layers has the same formats")
         for text, suffix in FORMATS.items():
             self.format.addItem(text, suffix)
-        self.format.setToolTip("Format of the label image; File > Save Selected Layers has the same formats")
         all_tip = "Labels, overlay, trace, uncertainty, table of regions and provenance, in a folder"
         self.all_button = make_button("Export all ...", all_tip, self._ask_folder)
         self.trace_button = make_button("Trace ...", "The trace as a table (.csv) or a figure (.png)", self._ask_trace)
         self.table_button = make_button("Table", "Open the table of regions, linked to the image", self.open_table)
-        form = make_form()
-        form.addRow("Labels as", self.format)
-        self.content.addLayout(form)
+        self.content.addLayout(make_form(("Labels as", self.format)))
         self.content.addLayout(make_row(self.all_button, self.trace_button, self.table_button))
         self.written_line = self.add_line("")
-        self.written_line.setVisible(False)
+        self.written_line.hide()
         self.written.connect(self._announce)
         self.measuring = TableUpdater(session.commands, session.canvas, session.connections, self)
         session.framed.connect(self.measuring.look)
@@ -72,8 +75,8 @@ class ExportSection(Section):
 
     def refresh(self) -> None:
         has_result = self.session.array_run is not None
-        self.all_button.setEnabled(has_result)
-        self.trace_button.setEnabled(has_result)
+        for button in (self.all_button, self.trace_button):
+            button.setEnabled(has_result)
         self.set_summary("labels, trace, overlay, provenance" if has_result else "nothing yet")
 
     def _announce(self, path: str) -> None:
@@ -114,12 +117,11 @@ class ExportSection(Section):
         self.session.commands.submit(position, write)
 
     def _ask_trace(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save the trace", "trace.csv", "Table (*.csv);;Figure (*.png)")
-        if path:
+        kinds = "Table (*.csv);;Figure (*.png)"
+        if path := QFileDialog.getSaveFileName(self, "Save the trace", "trace.csv", kinds)[0]:
             self.save_trace(Path(path))
 
     def save_trace(self, path: Path) -> None:
-        """Write the trace as .csv, or as it is drawn as .png."""
         frame = self.session.frame
         if frame is None:
             return
@@ -148,7 +150,10 @@ def make_label_geometry(source: ImageSource) -> Geometry | None:
 
 
 def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: Path, labels_name: str) -> None:
-    """Write all results of a segmentation into a folder, with the labels as they are on the screen."""
+    """Write all results of a segmentation into a folder, with the labels as they are on the screen.
+
+    Labels and overlay of each of several images are in files that begin with 001, 002, ...
+    """
     source = seg.plan.source
     geometry = make_label_geometry(source)
     if source.is_chunked and not labels_name.endswith(".zarr"):
@@ -181,7 +186,14 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
         if not source.is_chunked:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
         if isinstance(source, ImageListSource):
-            write_several(source, seg.array_runs[()], all_labels, scratch, labels_name, provenance)
+            images = seg.array_runs[()].images or []
+            for number, (member, image) in enumerate(zip(source.members, images, strict=True)):
+                plane, stem = source.plane(all_labels, number), f"{number + 1:03d}."
+                whole = np.zeros(member.label_shape, plane.dtype)
+                whole[member.index(())] = plane
+                path = scratch / (stem + labels_name)
+                write_label_file(whole, path, make_label_geometry(member), member.layer.name, provenance)
+                plots.save_overlay(image, plane, scratch / f"{stem}overlay.png", member.axes)
         else:
             write_label_file(all_labels, scratch / labels_name, geometry, source.layer.name, provenance)
         for number in range(len(tables[0][1])):  # one table, or one for each of several images
@@ -190,20 +202,111 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
             write_columns(stack_tables(source.stack_letters, columns), scratch / f"{stem}{REGION_TABLE}")
 
 
-def write_several(
-    source: ImageListSource,
-    array_run: ArrayRun,
-    labels: NDArray[np.integer],
-    folder: Path,
-    labels_name: str,
-    provenance: dict[str, Any],
-) -> None:
-    """Write labels and overlay of each of several images, in files that begin with 001, 002, ..."""
-    assert array_run.images is not None
-    for number, (member, image) in enumerate(zip(source.members, array_run.images, strict=True)):
-        plane, stem = source.plane(labels, number), f"{number + 1:03d}."
-        whole = np.zeros(member.label_shape, plane.dtype)
-        whole[member.index(())] = plane
-        geometry = make_label_geometry(member)
-        write_label_file(whole, folder / (stem + labels_name), geometry, member.layer.name, provenance)
-        plots.save_overlay(image, plane, folder / f"{stem}overlay.png", member.axes)
+class FolderSection(Section):
+    """Starts a batch of images with the plan and the preset of the form, and lists what has become of each."""
+
+    def __init__(self, session: Session, plan: Callable[[], RunPlan], preset: Callable[[], str]) -> None:
+        super().__init__(
+            "Apply to a folder", "Segment every image of a folder with these settings", "widget.md#a-folder-of-images"
+        )
+        self.session, self._plan, self._preset = session, plan, preset
+        self.run = FolderRun(session.connections, self)
+        self.teach = make_check_box("Apply my scribbles to every image", TEACH_TIP)
+        start_tip = "Choose the folder of the images, and then one for the results"
+        stop_tip = "Stop and keep what is finished; start with the same folders to resume"
+        self.start_button = make_button("Apply to a folder ...", start_tip, self._ask)
+        self.stop_button = make_button("Stop", stop_tip, self.run.stop)
+        self.bar = QProgressBar(format="%v of %m")
+        self.list = QListWidget(toolTip="The result of each image; click a finished one to open it with its labels")
+        self.list.setMaximumHeight(160)
+        self.list.itemClicked.connect(self._open_item)
+        self.content.addWidget(self.teach)
+        self.content.addLayout(make_row((self.start_button, 1), self.stop_button))
+        self.content.addWidget(self.bar)
+        self.content.addWidget(self.list)
+        self.run.changed.connect(self._show)
+        self.run.ended.connect(self._ended)
+        self._result = ""
+        self._show()
+
+    def refresh(self) -> None:
+        frame = self.session.frame
+        self.teach.setEnabled(frame is not None and bool(frame.locks.any()))
+
+    def _ask(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Images to segment")
+        if folder and (output := QFileDialog.getExistingDirectory(self, "Another folder, for the results", folder)):
+            self.apply(Path(folder), Path(output))
+
+    def apply(self, folder: Path, output: Path) -> None:
+        try:
+            plan = self._plan()
+            if plan.maps or plan.sites is not None:  # to leave them out without a word would give other labels
+                raise InputError(
+                    "layers of superpixels or evidence belong to this image alone: choose none of them, or give the "
+                    "maps of the others to napari-gsw batch (--features, --boundaries, --foreground)"
+                )
+            painted = self._painted_image() if self.teach.isChecked() and self.teach.isEnabled() else None
+            self._result = ""
+            self.run.start(folder, output, self._preset(), plan.settings, plan.seed, painted)
+        except InputError as reason:
+            report_error(reason, SENDER)
+
+    def _painted_image(self) -> PaintedImage:
+        seg, position, frame = self.session.segmentation, self.session.position, self.session.frame
+        array_run = self.session.array_run
+        if seg is None or position is None or frame is None or array_run is None:
+            raise InputError("no scribble can be applied: nothing is painted yet")
+        source = seg.plan.source
+        if source.is_image_list or source.is_chunked:
+            raise InputError("scribbles on several images, or on a chunked image, cannot be applied to a folder")
+        return PaintedImage(source.image(position), array_run.paint_locked(frame.locks, frame.numbers))
+
+    def _show(self) -> None:
+        records, running = self.run.rows, self.run.running
+        self.start_button.setEnabled(not running)
+        self.stop_button.setEnabled(running)
+        self.bar.setVisible(bool(records))
+        self.list.setVisible(bool(records))
+        self.bar.setRange(0, max(1, len(records)))
+        self.bar.setValue(self.run.finished)
+        if self.list.count() != len(records):
+            self.list.clear()
+            self.list.addItems([""] * len(records))
+        for index, record in enumerate(records):
+            self.list.item(index).setText(describe_record(record))
+        counts = f"{self.run.finished} of {len(records)}" if records else "many images at once"
+        self.set_summary(self._result or counts)
+
+    def _ended(self, result: str) -> None:
+        self._result = result
+        self._show()
+
+    def _open_item(self, item: QListWidgetItem) -> None:
+        record = self.run.rows[self.list.row(item)]
+        if record["status"] == DONE:
+            name = str(record["name"])
+            image, labels = self.run.folder / name, self.run.output / str(record["labels"])
+            worker = make_worker(lambda: (read_image(image)[0], read_labels(labels)))
+            worker.returned.connect(lambda arrays: self._add_layers(name, *arrays))
+            worker.errored.connect(lambda reason: report_error(reason, SENDER))
+            worker.start()
+
+    def _add_layers(self, name: str, image: Any, labels: Any) -> None:
+        if self.session.connections.is_open:
+            self.session.viewer.add_image(image, name=name)
+            self.session.viewer.add_labels(labels, name=f"{name} labels")
+
+
+def describe_record(record: Record) -> str:
+    """Describe what has become of an image.
+
+    >>> describe_record({"name": "a.tif", "status": "done", "regions": 12, "seconds": 3.21, "reason": ""})
+    'a.tif: 12 regions, 3.2 s'
+    """
+    text = "waiting"
+    if record["status"] == FAILED:
+        text = f"failed, {record['reason']}"
+    elif record["status"] == DONE:
+        text = f"{record['regions']} regions, {record['seconds']:.1f} s"
+    return f"{record['name']}: {text}"

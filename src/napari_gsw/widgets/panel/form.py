@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from napari.layers import Image, Layer
@@ -23,10 +23,10 @@ from napari_gsw.core.pipeline.prepare_objects import (
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
-from napari_gsw.widgets.common.collapsible import Section
+from napari_gsw.widgets.common.labels import format_count
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
-from napari_gsw.widgets.common.layouts import make_form
-from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text, setting_title
+from napari_gsw.widgets.common.layouts import Section, make_form
+from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image
 from napari_gsw.widgets.layers.map_layers import describe_maps
@@ -40,11 +40,10 @@ class ClusterEstimate(QObject):  # type: ignore[misc]
     """The number of clusters that a prior expects, at once or later (signal `answered`)."""
 
     answered = Signal()
-    _computed = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._computed.connect(self._keep)  # in the window's thread
+        # The last question (prior, sites) of the background, with its answer once it is there.
         self._answers: dict[tuple[PartitionPrior, int], float | None] = {}
         self._is_busy = False
 
@@ -61,18 +60,14 @@ class ClusterEstimate(QObject):  # type: ignore[misc]
         if question not in self._answers and sites <= MAX_IN_BACKGROUND and not self._is_busy:
             self._is_busy = True
             # A thread of its own: those of Qt are as many as there are cores, and a run would wait for one.
-            threading.Thread(target=self._compute, args=question, name="gsw-forecast", daemon=True).start()
+            threading.Thread(target=self._answer, args=question, name="gsw-forecast", daemon=True).start()
         return self._answers.get(question)
 
-    def _compute(self, prior: PartitionPrior, sites: int) -> None:
-        answer = expected_clusters(prior, sites)
-        with suppress(RuntimeError):  # the panel is gone
-            self._computed.emit((prior, sites), answer)
-
-    def _keep(self, question: tuple[PartitionPrior, int], answer: float | None) -> None:
+    def _answer(self, prior: PartitionPrior, sites: int) -> None:
+        self._answers = {(prior, sites): expected_clusters(prior, sites)}
         self._is_busy = False
-        self._answers = {question: answer}
-        self.answered.emit()
+        with suppress(RuntimeError):  # the panel is gone
+            self.answered.emit()
 
 
 def expected_clusters(prior: PartitionPrior, sites: int) -> float | None:
@@ -98,10 +93,8 @@ class MapRows(QObject):  # type: ignore[misc]
     def __init__(self, section: Section, layout: QFormLayout, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.section = section
-        self.combos: dict[str, LayerCombo] = {}
-        for row, name in enumerate(MAP_NAMES):
-            combo = self.combos[name] = LayerCombo(is_image, [("None", None)])
-            combo.setToolTip(MAP_TIPS[name])
+        self.combos = {name: LayerCombo(MAP_TIPS[name], is_image, [("None", None)]) for name in MAP_NAMES}
+        for row, (name, combo) in enumerate(self.combos.items()):
             combo.chosen.connect(self.changed)
             layout.insertRow(row, name.capitalize(), combo)
         self.line = section.add_line("")
@@ -149,18 +142,11 @@ PRESET_TIPS = {
 
 
 class RunEstimate(NamedTuple):
-    """What a run would begin with.
-
-    Attributes
-    ----------
-    sites : number of sites, or None if it is unknown.
-    counted : whether the sites have been made, so that their number is exact.
-    clusters : number of clusters that the prior expects, or None if it is unknown.
-    """
+    """What a run would begin with; None where a number is unknown."""
 
     sites: int | None
-    counted: bool
-    clusters: float | None
+    counted: bool  # the sites have been made, so that their number is exact
+    clusters: float | None  # that the prior expects
 
     def count_sites(self) -> str:
         """Format the number of sites.
@@ -171,12 +157,7 @@ class RunEstimate(NamedTuple):
         return "" if self.sites is None else f"{'' if self.counted else 'about '}{self.sites:,} sites"
 
     def count_clusters(self) -> str:
-        """Format the number of clusters.
-
-        >>> RunEstimate(1200, False, 8.4).count_clusters(), RunEstimate(1200, False, 1.2).count_clusters()
-        ('8 clusters', '1 cluster')
-        """
-        return "" if self.clusters is None else f"{self.clusters:.0f} cluster{'s' * (round(self.clusters) != 1)}"
+        return "" if self.clusters is None else format_count(round(self.clusters), "cluster")
 
     def describe(self) -> str:
         """Describe what a run would begin with.
@@ -199,23 +180,20 @@ class FormValues(NamedTuple):
 class SettingsForm(QObject):  # type: ignore[misc]
     """A control for every setting except the axes of the image; the signal `changed` tells of new values.
 
-    Attributes
-    ----------
-    preset : name of the preset that was chosen last.
-    sections, layouts : by name; the panel places the sections.
-    forecast : estimates the number of clusters.
+    It makes the sections, which the panel places.
     """
 
     changed = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.preset = DEFAULT_PRESET
+        self.preset = DEFAULT_PRESET  # which was chosen last
         self.sections: dict[str, Section] = {}
         self.controls: dict[str, SettingWidget] = {}
         self.layouts: dict[str, QFormLayout] = {}
         self._rows: dict[str, tuple[QFormLayout, QWidget]] = {}
-        self._is_filling = self._is_flat = False
+        self._is_filling = False
+        self._is_flat = False  # the image is 2D, alone and in memory, so that a network can use it
         self._network_lines: list[QWidget] = []
         self.forecast = ClusterEstimate(self)
         self._initial = preset(self.preset)
@@ -236,12 +214,12 @@ class SettingsForm(QObject):  # type: ignore[misc]
         for setting_name, setting in setting_fields().items():
             if setting.section == name:
                 control = self._add_control(setting_name)
-                layout.addRow(setting_title(setting_name, setting), control)
+                layout.addRow(control.title, control)
                 layout.labelForField(control).setToolTip(control.toolTip())
                 self._rows[setting_name] = (layout, control)
 
     def _add_control(self, name: str) -> SettingWidget:
-        control = self.controls[name] = SettingWidget(name, setting_fields()[name], getattr(self._initial, name))
+        control = self.controls[name] = SettingWidget(name, getattr(self._initial, name))
         control.changed.connect(self._edited)
         return control
 
@@ -253,7 +231,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
         return FormValues(self.preset, {name: control.value() for name, control in self.controls.items()})
 
     def choose_preset(self, name: str) -> None:
-        """Set every control to the values of a preset."""
         settings = preset(name)
         self.put(FormValues(name, {control: getattr(settings, control) for control in self.controls}))
 
@@ -265,7 +242,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self._edited()
 
     def set_flat(self, flat: bool) -> None:
-        """Tell whether a network can use the image: it is 2D, alone and in memory."""
         if flat != self._is_flat:
             self._is_flat = flat
             self._show_active_rows()
@@ -275,7 +251,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
         return self._is_flat and can_use_object_network(settings) and not self.maps.layers()
 
     def differences(self) -> list[str]:
-        """List the settings that differ from the chosen preset."""
         base = preset(self.preset)
         return [name for name, control in self.controls.items() if control.value() != getattr(base, name)]
 
@@ -289,16 +264,17 @@ class SettingsForm(QObject):  # type: ignore[misc]
         return RunEstimate(sites, counted, clusters)
 
     def summarize(self, estimate: RunEstimate, sites_from: str = "") -> None:
-        """Show in the head of each section what it holds; `sites_from` names the layer of the superpixels."""
         now = self.settings()
         texts = summarize_sections(now, estimate, sites_from)
         if self._uses_network(now):
-            texts |= summarize_network(estimate, sites_from)
+            number = f"{estimate.sites:,} " if estimate.counted else ""
+            texts["superpixels"] = f"{number}fragments of objects" + (f", from {sites_from}" if sites_from else "")
+            texts |= {"features": "what the network sees", "prior": "any number of objects"}
+            texts["coupling"] = "learnt, by the network"
         for section, text in texts.items():
             self.sections[section].set_summary(text)
 
     def clear_summaries(self) -> None:
-        """Show nothing in the heads of the sections, where the settings contradict each other."""
         for name, section in self.sections.items():
             if name != "evidence":  # which names the chosen layers
                 section.set_summary("")
@@ -314,47 +290,27 @@ class SettingsForm(QObject):  # type: ignore[misc]
             uses_network = self._uses_network(self.settings())
         except InputError:  # the panel shows the reason
             uses_network = False
-        with self._layout_once():
-            for line in self._network_lines:
-                line.setVisible(uses_network)
-            for name, (layout, control) in self._rows.items():
-                shown = self._is_active(name)
-                if uses_network:
-                    shown = (shown or name in NETWORK_SETTINGS) and not is_replaced_by_network(name)
-                if control.isVisibleTo(control.parentWidget()) != shown:
-                    layout.setRowVisible(control, shown)
-
-    @contextmanager
-    def _layout_once(self) -> Iterator[None]:
-        """Place rows that come or go only at the end: Qt would lay out the whole window for each of them."""
-        contents = [section.content for section in self.sections.values()]
-        for content in contents:
-            content.setEnabled(False)
-        try:
-            yield
-        finally:
-            for content in contents:
-                content.setEnabled(True)
+        # Rows that come or go are placed at the end: Qt would lay out the whole window for each of them.
+        for section in self.sections.values():
+            section.content.setEnabled(False)
+        for line in self._network_lines:
+            line.setVisible(uses_network)
+        for name, (layout, control) in self._rows.items():
+            shown = self._is_active(name)
+            if uses_network:
+                shown = (shown or name in NETWORK_SETTINGS) and not is_replaced_by_network(name)
+            if control.isVisibleTo(control.parentWidget()) != shown:
+                layout.setRowVisible(control, shown)
+        for section in self.sections.values():
+            section.content.setEnabled(True)
 
     def _is_active(self, name: str) -> bool:
-        """Whether a setting has an effect beside the others, which need not go together."""
-        active_if = setting_fields()[name].active_if
-        if active_if is None:
+        """Return whether a setting has an effect beside the others, which need not go together."""
+        other, allowed = setting_fields()[name].active_if or ("", ())
+        if not other:
             return True
-        other, allowed = active_if
         value = self.controls[other].value()
         return self._is_active(other) and (value in allowed if allowed else bool(value))
-
-
-def summarize_network(estimate: RunEstimate, sites_from: str = "") -> dict[str, str]:
-    """Describe each section that a network stands in for."""
-    number = f"{estimate.sites:,} " if estimate.counted else ""
-    return {
-        "superpixels": f"{number}fragments of objects" + (f", from {sites_from}" if sites_from else ""),
-        "features": "what the network sees",
-        "prior": "any number of objects",
-        "coupling": "learnt, by the network",
-    }
 
 
 FEATURES = {

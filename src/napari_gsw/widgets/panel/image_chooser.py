@@ -10,26 +10,18 @@ from weakref import WeakKeyDictionary
 import napari
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QWidget
+from qtpy.QtWidgets import QButtonGroup, QComboBox, QLabel, QWidget
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.widgets.common.collapsible import RowHeading
 from napari_gsw.widgets.common.dock_panel import Connections, make_timer
 from napari_gsw.widgets.common.help_page import make_help_button
+from napari_gsw.widgets.common.labels import make_choice
 from napari_gsw.widgets.common.layer_choosers import LayerCombo, LayerMenu
-from napari_gsw.widgets.common.layouts import make_form, make_row
+from napari_gsw.widgets.common.layouts import RowHeading, make_form, make_row
+from napari_gsw.widgets.layers import image_source
 from napari_gsw.widgets.layers.cursor import get_view_position
-from napari_gsw.widgets.layers.image_source import (
-    AxisGuess,
-    AxisMeaning,
-    ImageListSource,
-    ImageSource,
-    guess_axis,
-    guess_channel_axis,
-    guess_depth,
-)
+from napari_gsw.widgets.layers.image_source import AxisGuess, AxisMeaning, ImageListSource, ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image, is_region
-from napari_gsw.widgets.panel.rows import AxisRow
 
 STACKS: dict[str, Any] = {
     "3D volume": 3,
@@ -46,6 +38,31 @@ TOGETHER_TIP = (
     "Images of any size to segment jointly with this one: a label means the same in all of them, and a scribble in one "
     "image applies to all"
 )
+WHERE_TIP = "Segment everything, what is on the screen, or the inside of a Shapes or Labels layer"
+AXIS_TIPS: dict[AxisMeaning, str] = {
+    "channels": "The planes are channels of one image: they are segmented together",
+    "time": "The planes are time points: each is segmented on its own",
+    "depth": "The planes are z-slices of one volume",
+}
+
+
+class AxisRow(QWidget):  # type: ignore[misc]
+    """Asks what an unnamed axis of an image means; the signal `answered` has the user's answer."""
+
+    answered = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = QLabel()
+        group = QButtonGroup(self)
+        self.buttons = {meaning: make_choice(meaning.capitalize(), tip, group) for meaning, tip in AXIS_TIPS.items()}
+        for meaning, button in self.buttons.items():
+            button.clicked.connect(lambda _, meaning=meaning: self.answered.emit(meaning))
+        make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
+
+    def ask(self, question: AxisGuess) -> None:
+        self.words.setText(f"{question.planes} planes:")
+        self.buttons[question.guess].setChecked(True)
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]
@@ -56,22 +73,24 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def __init__(self, viewer: napari.Viewer, connections: Connections) -> None:
         super().__init__()
         self.viewer, self._connections = viewer, connections
-        self.image = LayerCombo(is_image)
-        self.image.setToolTip("The image layer to segment")
-        self.image.setAccessibleName("Image")
-        self.where = LayerCombo(is_region, [("Whole image", "image"), ("Visible part", "view")])
-        self.where.setToolTip("Segment everything, what is on the screen, or the inside of a Shapes or Labels layer")
-        self.where.setAccessibleName("Where")
-        self.depth = QComboBox()
+        self.image = LayerCombo("The image layer to segment", is_image, name="Image")
+        parts = [("Whole image", "image"), ("Visible part", "view")]
+        self.where = LayerCombo(WHERE_TIP, is_region, parts, name="Where")
+        self.depth = QComboBox(toolTip=STACK_TIP)
         for text, value in STACKS.items():
             self.depth.addItem(text, value)
-        self.depth.setToolTip(STACK_TIP)
-        self.channel_axis = QComboBox()
-        self.channel_axis.setToolTip("The axis of the image that holds channels, if one does")
+        self.channel_axis = QComboBox(toolTip="The axis of the image that holds channels, if one does")
         self.also = LayerMenu("This one only", "Further image layers of the same shape to use as channels")
         self.together = LayerMenu("By itself", TOGETHER_TIP)
         self.help = make_help_button("widget.md#gsw-segmentation")
         self.planes = AxisRow()
+        self.form = make_form((RowHeading("Image"), make_row((self.image, 1), self.help)), parent=self, spacing=4)
+        self.form.addRow(self.planes)
+        self.form.addRow(RowHeading("Where"), self.where)
+        self.form.addRow("Together", self.together)
+        self.form.addRow("Channels", self.also)
+        self.form.addRow("Channel axis", self.channel_axis)
+        self.form.addRow("Stack as", self.depth)
         self._layer: Image | None = None
         # What the questions about the image depend on, the question itself, and what the user has answered before.
         self._axes: tuple[Any, ...] | None = None
@@ -80,21 +99,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         # The source of the run on the screen, if there is one, and the one that the user has turned away from.
         self.current_source: Callable[[], ImageSource | None] = lambda: None
         self._left: ImageSource | None = None
-        self._again = make_timer(self, self._image_chosen)
-        connections.stop_on_close(self._again)
-        self._build()
-        self._fit_rows()
-        self.follow()
-
-    def _build(self) -> None:
-        self.form = make_form(self, spacing=4)
-        self.form.addRow(RowHeading("Image"), make_row((self.image, 1), self.help))
-        self.form.addRow(self.planes)
-        self.form.addRow(RowHeading("Where"), self.where)
-        self.form.addRow("Together", self.together)
-        self.form.addRow("Channels", self.also)
-        self.form.addRow("Channel axis", self.channel_axis)
-        self.form.addRow("Stack as", self.depth)
+        self._again = connections.stop_on_close(make_timer(self, self._image_chosen))
         self.image.chosen.connect(self._image_chosen)
         self.planes.answered.connect(self._answered)
         self.where.activated.connect(self._choose_view_again)
@@ -102,11 +107,12 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.depth.activated.connect(self._fit_rows)
         for signal in (self.where.chosen, self.also.changed, self.together.changed, self.depth.activated):
             signal.connect(self.changed)
+        self._fit_rows()
+        self.follow()
 
     # ---- what is chosen
 
     def source(self) -> ImageSource:
-        """Get what is to be segmented; raise an InputError where that is impossible."""
         layer = self.image.value()
         if layer is None:
             raise InputError("Open an image to segment")
@@ -124,17 +130,13 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         else:
             slices: Any = stack if self._depth() == 3 and stack in ("shared", "linked") else "volume"
             source = ImageSource(layer, depth=self._depth(), slices=slices, **choices)
-        source = self._keep_view(source)
+        kept = self.current_source()
+        if kept is not None and kept is not self._left and kept.where == source.where == "view":
+            # The part that was visible when the run began is kept, though the user has zoomed in since.
+            same = dataclasses.replace(source, corners=kept.corners)
+            source = same if same.key == kept.key else source
         source.check()
         return source
-
-    def _keep_view(self, source: ImageSource) -> ImageSource:
-        """Keep the part that was visible when the run began, though the user has zoomed in since."""
-        kept = self.current_source()
-        if kept is None or kept is self._left or not kept.where == source.where == "view":
-            return source
-        same = dataclasses.replace(source, corners=kept.corners)
-        return same if same.key == kept.key else source
 
     def _choose_view_again(self) -> None:
         """Take the part that is visible now, since the user has chosen where once more."""
@@ -148,31 +150,28 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.together.chosen = list(source.image_layers[1:]) if source.is_image_list else []
         self.channel_axis.setCurrentIndex(self.channel_axis.findData(source.channel_axis))
         if not source.is_image_list:
-            stack: Any = source.slices if source.shares_labels else source.depth
-            self.depth.setCurrentIndex(self.depth.findData(stack))
+            self._set_depth(source.slices if source.shares_labels else source.depth)
         self._fit_rows()
         self.where.choose(source.where if source.mask is None else source.mask)
         self.changed.emit()
 
+    def _set_depth(self, stack: Any) -> None:
+        self.depth.setCurrentIndex(self.depth.findData(stack))
+
     def _depth(self) -> int:
         return 2 if not self.form.isRowVisible(self.depth) or self.depth.currentData() == 2 else 3
-
-    def _count_space_axes(self) -> int:
-        return 0 if self._layer is None else self._layer.ndim - (self.channel_axis.currentData() is not None)
 
     # ---- following the viewer
 
     def follow(self) -> None:
-        layers = list(self.viewer.layers)
-        self.image.follow(layers)
-        self.where.follow(layers)
+        self.image.follow(self.viewer.layers)
+        self.where.follow(self.viewer.layers)
         self._offer_others()
 
     def _image_chosen(self) -> None:
         layer = self.image.value()
         self._watch(layer)
-        self.also.clear()
-        self.together.clear()
+        self.also.chosen, self.together.chosen = [], []
         self.channel_axis.clear()
         self.channel_axis.addItem("None", None)
         self._question = None
@@ -180,10 +179,10 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             for axis, name in enumerate(layer.axis_labels if layer.ndim > 2 else ()):
                 text = f"axis {axis}" if name.lstrip("-").isdigit() else name
                 self.channel_axis.addItem(f"{text} ({layer.data.shape[axis]})", axis)
-            guessed = guess_channel_axis(layer)
+            guessed = image_source.guess_channel_axis(layer)
             self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
-            self.depth.setCurrentIndex(self.depth.findData(guess_depth(layer, guessed)))
-            self._question = guess_axis(layer)
+            self._set_depth(image_source.guess_depth(layer, guessed))
+            self._question = image_source.guess_axis(layer)
         if self._question is not None:
             answer = self._answers.get(layer)
             if answer is not None and answer[:2] == self._question[:2]:
@@ -204,7 +203,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def _apply_meaning(self, answer: AxisGuess) -> None:
         axis = answer.axis if answer.guess == "channels" else None
         self.channel_axis.setCurrentIndex(self.channel_axis.findData(axis))
-        self.depth.setCurrentIndex(self.depth.findData(2 if answer.guess == "time" else 3))
+        self._set_depth(2 if answer.guess == "time" else 3)
 
     def _watch(self, layer: Image | None) -> None:
         """Connect to the events by which the chosen image gets other axes."""
@@ -221,22 +220,23 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _axis_chosen(self) -> None:
         if self._layer is not None:
-            depth = guess_depth(self._layer, self.channel_axis.currentData())
-            self.depth.setCurrentIndex(self.depth.findData(depth))
+            self._set_depth(image_source.guess_depth(self._layer, self.channel_axis.currentData()))
         self._fit_rows()
         self.changed.emit()
 
+    def _count_space_axes(self) -> int:
+        return 0 if self._layer is None else self._layer.ndim - (self.channel_axis.currentData() is not None)
+
     def _fit_rows(self) -> None:
-        """Show only the questions that this image raises."""
         self._offer_others()
         space = self._count_space_axes()
         self.form.setRowVisible(self.planes, self._question is not None)
         self.form.setRowVisible(self.depth, space > 2)
         self.form.setRowVisible(self.channel_axis, self._layer is not None and self._layer.ndim > 2)
-        has_slices = self._layer is not None and space > self._depth()
-        fixed = [("Every slice", "image"), ("This slice", "slice")] if has_slices else [("Whole image", "image")]
-        self.where.set_fixed([*fixed, ("Visible part", "view")])
-        self.where.follow(list(self.viewer.layers))
+        slices = [("Every slice", "image"), ("This slice", "slice")]
+        self.where.fixed = slices if space > self._depth() else [("Whole image", "image")]
+        self.where.fixed.append(("Visible part", "view"))
+        self.where.follow(self.viewer.layers)
 
     def _offer_others(self) -> None:
         """List the layers that may be channels of the image, and the images that may be segmented with it."""

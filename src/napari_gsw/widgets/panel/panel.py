@@ -19,22 +19,19 @@ from napari_gsw.core.jit import cache_folder
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.sample_data import PRESET_KEY, SCRIBBLES_KEY
-from napari_gsw.widgets.common.collapsible import Section, make_scroll_area
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.labels import ElidedLabel, add_whats_this, format_sentence, muted_colour, warning_colour
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
-from napari_gsw.widgets.common.layouts import make_column
+from napari_gsw.widgets.common.layouts import Section, make_column, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.layers.image_source import ImageSource
-from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_labels, unwrap_viewer
+from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_labels
 from napari_gsw.widgets.panel import rows
 from napari_gsw.widgets.panel.display import STATES, Display
-from napari_gsw.widgets.panel.export_section import ExportSection
-from napari_gsw.widgets.panel.folder_section import FolderSection
+from napari_gsw.widgets.panel.export_section import ExportSection, FolderSection
 from napari_gsw.widgets.panel.form import FormValues, RunEstimate, SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
-from napari_gsw.widgets.panel.scribbles_section import ScribblesSection
-from napari_gsw.widgets.panel.sessions import RestoreRow, SessionOpener, SessionSection
+from napari_gsw.widgets.panel.sessions import SessionOpener, SessionSection
 from napari_gsw.widgets.panel.trace import TracePlot, TraceSection
 from napari_gsw.widgets.session.run_plan import RunPlan, adapt_settings
 from napari_gsw.widgets.session.session import KernelWarmUp, Session
@@ -58,7 +55,7 @@ class SegmentationPanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.viewer = viewer = unwrap_viewer(napari_viewer)
+        viewer = self.viewer
         self.session = Session(viewer, self.connections, self)
         self.form = SettingsForm(self)
         # What the user should know, and why there can be no run.
@@ -72,13 +69,13 @@ class SegmentationPanel(DockPanel):
         self._theme_changed()
         self._layers_changed()
         self._choose_preset_of(self.chooser.image.value())
-        self.opening.offer(self.restore_row)
+        self.opening.offer_autosave()
         self.warming = KernelWarmUp(self.connections, self)
         self.warming.changed.connect(self._refresh)
 
     def _build(self) -> None:
         session, viewer = self.session, self.viewer
-        self.restore_row = RestoreRow()
+        self.opening = self.restore_row = SessionOpener(viewer, session, self._fill)
         self.chooser = ImageChooser(viewer, self.connections)
         self.presets = rows.PresetRow(self.form, session.steps)
         self.run_row = rows.RunRow(self)
@@ -94,8 +91,7 @@ class SegmentationPanel(DockPanel):
         self.region = rows.RegionLabel(session)
         self.trace_section = TraceSection(session)
         self.agreement = rows.ConvergenceRow()
-        line = QFrame()
-        line.setFrameShape(QFrame.Shape.HLine)
+        line = QFrame(frameShape=QFrame.Shape.HLine)
         self.inner = QWidget()
         self.inner.setMinimumWidth(280)
         column = make_column(
@@ -110,16 +106,12 @@ class SegmentationPanel(DockPanel):
         add_whats_this(self.inner)
 
     def _make_sections(self) -> list[Section]:
-        self.sites = LayerCombo(is_labels, [("Make them", None)])
-        self.sites.setToolTip(SITES_TIP)
+        self.sites = LayerCombo(SITES_TIP, is_labels, [("Make them", None)])
         self._sites_layer: Labels | None = None
         self.form.layouts["superpixels"].insertRow(0, "Layer", self.sites)
-        self.seed = QSpinBox()
-        self.seed.setRange(0, 2**31 - 1)
-        self.seed.setValue(int(get_preference("seed")))
-        self.seed.setToolTip(SEED_TIP)
+        self.seed = QSpinBox(maximum=2**31 - 1, value=int(get_preference("seed")), toolTip=SEED_TIP)
         self.form.layouts["sampler"].addRow("Seed", self.seed)
-        self.seeds = ScribblesSection(self.session, self.form.controls)
+        self.seeds = rows.ScribblesSection(self.session, self.form.controls)
         self.export = ExportSection(self.session, self.trace_section.picture)
         self.saving = SessionSection(self.session)
         self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
@@ -129,9 +121,8 @@ class SegmentationPanel(DockPanel):
     def _connect(self) -> None:
         session, viewer, connections = self.session, self.viewer, self.connections
         self.chooser.current_source = self._current_source
-        for signal in (
-            self.chooser.changed, self.form.forecast.answered, self.seed.valueChanged, self.seeds.changed,
-        ):  # fmt: skip
+        plan_signals = (self.chooser.changed, self.form.forecast.answered, self.seed.valueChanged, self.seeds.changed)
+        for signal in plan_signals:
             signal.connect(self._plan_changed)
         self.form.changed.connect(self._settings_changed)
         self.sites.chosen.connect(self._sites_chosen)
@@ -140,7 +131,6 @@ class SegmentationPanel(DockPanel):
         self.trace_section.hovered.connect(self.region.show_text)
         self.export.measuring.measured.connect(self.region.update_region)
         self.agreement.several_wanted.connect(self.run_several)
-        self.opening = SessionOpener(viewer, session, self._fill, self)
         self.saving.chosen.connect(self.opening.open)
         session.autosaver.words = lambda: {"preset": self.form.preset}
         session.state_changed.connect(self._state_changed)
@@ -151,8 +141,7 @@ class SegmentationPanel(DockPanel):
         connections.connect(viewer.events.theme, self._theme_changed)
         connections.connect(viewer.cursor.events.position, self.region.show_region)
         # Runs until the window has come to rest after an image was opened.
-        self._image_opened = make_timer(self, lambda: None)
-        connections.stop_on_close(self._image_opened)
+        self._image_opened = connections.stop_on_close(make_timer(self, lambda: None))
         for key, name in KEYS.items():
             viewer.bind_key(key, lambda _, name=name: getattr(self, name)(), overwrite=True)
             connections.on_close(partial(viewer.bind_key, key, None))
@@ -179,7 +168,6 @@ class SegmentationPanel(DockPanel):
             begin(plan)
 
     def run(self) -> None:
-        """Start or continue a run."""
         self._begin("run", self.session.start)
 
     def step(self) -> None:
@@ -194,7 +182,6 @@ class SegmentationPanel(DockPanel):
             self.session.start(plan)
 
     def pause(self) -> None:
-        """Pause or resume."""
         if self.session.can("pause"):
             self.session.toggle_pause()
 
@@ -229,7 +216,6 @@ class SegmentationPanel(DockPanel):
     # ---- the plan of a run
 
     def _current_source(self) -> ImageSource | None:
-        """Get the source of the run on the screen."""
         seg = self.session.segmentation
         return seg.plan.source if seg is not None and seg.array_runs else None
 
@@ -295,7 +281,6 @@ class SegmentationPanel(DockPanel):
         self._refresh()
 
     def _summarize(self, source: ImageSource | None) -> None:
-        """Renew the heads of the sections, and the estimate of what a run begins with."""
         seg, array_run, sites = self.session.segmentation, self.session.array_run, self.sites.value()
         pixels = None if source is None or sites is not None else source.pixels
         counted = self._estimate = None
@@ -308,9 +293,9 @@ class SegmentationPanel(DockPanel):
             self.form.clear_summaries()
 
     def _sites_chosen(self) -> None:
-        if self._sites_layer is not None:
-            self.connections.disconnect(self._sites_layer.events.paint, self._sites_painted)
-        self._sites_layer = self.sites.value()
+        before, self._sites_layer = self._sites_layer, self.sites.value()
+        if before is not None:
+            self.connections.disconnect(before.events.paint, self._sites_painted)
         if self._sites_layer is not None:
             self.connections.connect(self._sites_layer.events.paint, self._sites_painted)
         self._plan_changed()
@@ -369,7 +354,7 @@ class SegmentationPanel(DockPanel):
         self.chooser.follow()
         seg = self.session.segmentation
         results = [] if seg is None else seg.layers.all()
-        self.sites.follow([x for x in layers if all(x is not result for result in results)])
+        self.sites.follow([x for x in layers if x not in results])
         self.seeds.seeds.follow(layers)
         self.form.maps.follow(layers)
         if event is not None and event.type == "inserted":
@@ -377,7 +362,6 @@ class SegmentationPanel(DockPanel):
         self._plan_changed()
 
     def _choose_new_layer(self, layer: Layer) -> None:
-        """Choose an image that was just opened, the superpixels of the chosen image, or the scribbles of a sample."""
         is_sampling, image, seeds = self.session.commands.sampling, self.chooser.image.value(), self.seeds.seeds
         if is_image(layer) and not is_sampling and not self._image_opened.isActive():
             self._image_opened.start()  # of several that are opened together the first is meant

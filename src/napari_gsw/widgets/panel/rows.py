@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 from napari.layers import Layer
 from napari.utils.theme import get_theme
+from qtpy import QtWidgets
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QKeyEvent
-from qtpy.QtWidgets import (
-    QButtonGroup,
-    QGridLayout,
-    QLabel,
-    QProgressBar,
-    QPushButton,
-    QSizePolicy,
-    QWidget,
-)
+from qtpy.QtWidgets import QButtonGroup, QLabel, QPushButton, QWidget
 
 from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.pipeline.warm_up import compiling_stage
-from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.settings.presets import PRESETS
-from napari_gsw.widgets.common.collapsible import RowHeading
-from napari_gsw.widgets.common.labels import ElidedLabel, make_button
-from napari_gsw.widgets.common.layouts import make_choice, make_column, make_row
-from napari_gsw.widgets.common.setting_widgets import SettingWidget, setting_title
-from napari_gsw.widgets.common.tab_order import set_tab_order
-from napari_gsw.widgets.common.undo import UndoStack
+from napari_gsw.widgets.common import layouts
+from napari_gsw.widgets.common.labels import ElidedLabel, format_count, make_button, make_choice
+from napari_gsw.widgets.common.layer_choosers import LayerCombo
+from napari_gsw.widgets.common.layouts import RowHeading, Section, make_row
+from napari_gsw.widgets.common.setting_widgets import SettingWidget
+from napari_gsw.widgets.common.undo import UndoStack, UndoStep
 from napari_gsw.widgets.layers.cursor import NEEDED, describe_cluster_at, describe_region
-from napari_gsw.widgets.layers.image_source import AxisGuess, AxisMeaning
+from napari_gsw.widgets.layers.layer_metadata import is_labels
 from napari_gsw.widgets.panel.form import PRESET_TIPS, FormValues, RunEstimate, SettingsForm
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.object_editor import EDIT_KEYS, Action
@@ -55,17 +48,17 @@ class RunRow(QWidget):  # type: ignore[misc]
     def __init__(self, panel: Any) -> None:
         super().__init__()
         self.buttons = {
-            name: make_button(name.capitalize(), tip, getattr(panel, name)) for name, tip in RUN_TIPS.items()
+            name: make_button(WIDEST.get(name, name.capitalize()), tip, getattr(panel, name))
+            for name, tip in RUN_TIPS.items()
         }
         for name, button in self.buttons.items():
             if name in WIDEST:
-                button.setText(WIDEST[name])
                 button.setMinimumWidth(button.sizeHint().width())
                 button.setText(name.capitalize())
             # The one with a colour of its own is two pixels lower than the others: all are as high as the row.
-            button.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.MinimumExpanding)
+            button.setSizePolicy(QtWidgets.QSizePolicy.Policy.Minimum, QtWidgets.QSizePolicy.Policy.MinimumExpanding)
         make_row(*((button, 1) for button in self.buttons.values()), parent=self)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QtWidgets.QSizePolicy.Policy.Preferred, QtWidgets.QSizePolicy.Policy.Fixed)
 
     def refresh(self, session: Session, can_run: bool, continues: bool) -> None:
         """Show what a session allows; `continues` tells whether a run would continue the one on the screen."""
@@ -91,19 +84,111 @@ class PaintRow(QWidget):  # type: ignore[misc]
 
     def __init__(self, keep: bool, only_painted: SettingWidget) -> None:
         super().__init__()
-        self._group = QButtonGroup(self)
-        self.keep = make_choice("Keep", KEEP_TIP, self._group)
-        self.hint = make_choice("Hint", HINT_TIP, self._group)
+        group = QButtonGroup(self)
+        self.keep = make_choice("Keep", KEEP_TIP, group)
+        self.hint = make_choice("Hint", HINT_TIP, group)
         self.set_keep(keep)
         self.keep.toggled.connect(self.keep_changed)
-        label = QLabel("Only mine")  # as short as the narrowest panel
-        label.setToolTip(only_painted.toolTip())
+        label = QLabel("Only mine", toolTip=only_painted.toolTip())  # as short as the narrowest panel
         row = make_row(RowHeading("Strokes"), (self.keep, 1), (self.hint, 1), label, (only_painted, 1), parent=self)
         row.insertSpacing(3, 6)
-        set_tab_order(self.keep, self.hint, only_painted.box)
+        layouts.set_tab_order(self.keep, self.hint, only_painted.box)
 
     def set_keep(self, keep: bool) -> None:
         (self.keep if keep else self.hint).setChecked(True)
+
+
+PAINT_HINT = (
+    "Paint, fill or erase on the result layer, also during a run: the superpixels under the brush take the label, a "
+    "new label makes a new cluster, the eraser releases a superpixel."
+)
+SEEDS_TIP = "A Labels layer whose labels are locked when a run starts or restarts"
+# Text and tooltip of each button of scribbles and locks.
+SCRIBBLE_BUTTONS = (
+    ("Paint first", "Make the label layer now, to paint seeds before the first run"),
+    ("Lock painted", "Lock every superpixel painted so far (Ctrl+Alt+L)"),
+    ("Lock label", "Lock the region of the layer's selected label"),
+    ("Undo", "Undo the last scribble, lock, edit, reset, preset or superpixel (Ctrl+Z)"),
+    ("Redo", "Redo what was undone (Ctrl+Shift+Z)"),
+    ("Unlock", "Unlock the selected labels, or all if none is selected"),
+)
+
+
+class ScribblesSection(Section):
+    """Seeds, locks, undo and redo, and the settings of scribbles.
+
+    Signals: `changed` when another layer of seeds is chosen, `canvas_wanted` when the user wants to paint before the
+    first run.
+    """
+
+    changed = Signal()
+    canvas_wanted = Signal()
+
+    def __init__(self, session: Session, controls: Mapping[str, SettingWidget]) -> None:
+        super().__init__("Strokes and locks", "Correct a run by painting, and lock what is right", "widget.md#painting")
+        self.session, steps = session, session.steps
+        self._rows: list[tuple[int, int]] | None = None  # label and number of superpixels of each lock
+        self.seeds = LayerCombo(SEEDS_TIP, self._fits, [("None", None)])
+        self.seeds.chosen.connect(self.changed)
+        form = layouts.make_form(("Seeds", self.seeds))
+        for control in (controls["steering"], controls["painted_detail"]):
+            form.addRow(control.title, control)
+            form.labelForField(control).setToolTip(control.toolTip())
+        lock_painted = session.corrections.lock_painted
+        slots = (self.canvas_wanted.emit, lock_painted, self._lock_label, steps.undo, steps.redo, self._unlock)
+        buttons = [make_button(*texts, slot) for texts, slot in zip(SCRIBBLE_BUTTONS, slots, strict=True)]
+        self.canvas, self.lock_painted, self.lock_label, self.undo, self.redo, self.unlock = buttons
+        steps.changed.connect(self._count_steps)
+        self.locks = QtWidgets.QListWidget(toolTip="Locked labels; select some and press Unlock")
+        self.locks.setMaximumHeight(84)
+        self.locks.setSelectionMode(QtWidgets.QListWidget.SelectionMode.ExtendedSelection)
+        self.add_line(PAINT_HINT)
+        self.content.addLayout(form)
+        self.content.addLayout(layouts.make_grid(buttons, 3))
+        self.content.addWidget(self.locks)
+        self.refresh()
+
+    def _fits(self, layer: Layer) -> bool:
+        seg = self.session.segmentation
+        return is_labels(layer) and (seg is None or layer not in seg.layers.all())
+
+    def _lock_label(self) -> None:
+        seg = self.session.segmentation
+        if seg is not None and seg.layers.labels is not None:
+            self.session.corrections.lock_label(int(seg.layers.labels.selected_label))
+
+    def _unlock(self) -> None:
+        selected = [self._rows[self.locks.row(item)][0] for item in self.locks.selectedItems()] if self._rows else []
+        for label in selected or [None]:
+            self.session.corrections.unlock(label)
+
+    def refresh(self) -> None:
+        """List the locks of the array on the screen."""
+        frame, seeds = self.session.frame, self.seeds.value()
+        facts = [format_count(frame.corrections, "correction")] if frame is not None and frame.corrections else []
+        numbers: Any = [] if frame is None else frame.numbers[frame.locks]
+        labels, counts = np.unique(numbers, return_counts=True)
+        rows: list[tuple[int, int]] = list(zip(labels.tolist(), counts.tolist(), strict=True))
+        if rows != self._rows:
+            self._rows = rows
+            self.locks.clear()
+            self.locks.addItems([f"label {label}: {format_count(count, 'site')}" for label, count in rows])
+            self.locks.setVisible(bool(rows))
+        if rows:
+            facts.append(f"{format_count(len(numbers), 'site')} locked")
+        if seeds is not None:
+            facts.append(f"seeds from {seeds.name}")
+        self.set_summary(", ".join(facts) or "paint to correct")
+        has_run = self.session.array_run is not None
+        for button in (self.lock_painted, self.lock_label):
+            button.setEnabled(has_run)
+        self.unlock.setEnabled(bool(rows))
+        self.canvas.setEnabled(not has_run and self.session.can("form"))
+        self._count_steps()
+
+    def _count_steps(self) -> None:
+        self.undo.setEnabled(self.session.steps.can_undo)
+        self.redo.setEnabled(self.session.steps.can_redo)
 
 
 EDIT_TIPS: dict[Action, str] = {
@@ -140,9 +225,9 @@ class EditRow(QWidget):  # type: ignore[misc]
         word = "region" if frame is None else frame.kind
         self.setEnabled(editor.layer is not None and self.session.array_run is not None)
         self.heading.setText(f"{word.capitalize()}s")
-        a = "an" if word == "object" else "a"
+        texts = {"word": word, "a": "an" if word == "object" else "a", "fate": FATES[word]}
         for action, button in self.buttons.items():
-            button.setToolTip(EDIT_TIPS[action].format(word=word, a=a, key=EDIT_KEYS[action], fate=FATES[word]))
+            button.setToolTip(EDIT_TIPS[action].format(key=EDIT_KEYS[action], **texts))
             button.setChecked(editor.tool == action)
 
 
@@ -167,7 +252,7 @@ class QueryRow(QWidget):  # type: ignore[misc]
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         # The viewer and the layers that have our keys: those of the selected layer come before the viewer's.
         self._bound: list[Any] = []
-        session.connections.on_close(self._unbind)
+        session.connections.on_close(partial(self._bind, []))
         for signal in (self.active_learning.changed, session.framed, session.state_changed):
             signal.connect(self._refresh)
         self._refresh()
@@ -198,49 +283,24 @@ class QueryRow(QWidget):  # type: ignore[misc]
         can_ask = self.session.array_run is not None and not (seg is not None and seg.plan.source.is_chunked)
         self.button.setEnabled(learning.active or can_ask)
         self.line.set_text(learning.text + (f"\n{QUERY_KEYS}" if learning.question is not None else ""))
-        if learning.active:
-            self._bind()
-        else:
-            self._unbind()
-
-    def _bind(self) -> None:
-        """Bind the keys of the viewer and of every layer that may be selected, which has keys for its own tools."""
-        seg = self.session.segmentation
         layers: list[Layer] = [] if seg is None else [*seg.layers.all(), *seg.plan.source.image_layers]
-        wanted = [self.session.viewer, *layers]
-        if [id(x) for x in wanted] == [id(x) for x in self._bound]:
-            return
-        self._unbind()
-        for keymap in wanted:
-            for key, action in self._actions().items():
-                keymap.bind_key(key, lambda _, action=action: action(), overwrite=True)
-        self._bound = wanted
+        self._bind([self.session.viewer, *layers] if learning.active else [])
 
-    def _unbind(self) -> None:
+    def _bind(self, keymaps: list[Any]) -> None:
+        """Bind the keys of the viewer and of every layer that may be selected, which has keys for its own tools."""
+        if [id(x) for x in keymaps] == [id(x) for x in self._bound]:
+            return
         for keymap in self._bound:
             for key in self._actions():
                 keymap.bind_key(key, None)
-        self._bound = []
+        for keymap in keymaps:
+            for key, action in self._actions().items():
+                keymap.bind_key(key, lambda _, action=action: action(), overwrite=True)
+        self._bound = keymaps
 
 
 # More would not fit into a narrow panel.
 PRESETS_IN_ROW = 3
-
-
-class PresetStep(NamedTuple):
-    """The choice of a preset as an undo step: it replaced everything in the form."""
-
-    owner: PresetRow
-    before: FormValues
-    after: FormValues
-    keeps_chains: bool = False
-    is_obsolete: bool = False
-
-    def undo(self) -> None:
-        self.owner.put(self.before)
-
-    def redo(self) -> None:
-        self.owner.put(self.after)
 
 
 class PresetRow(QWidget):  # type: ignore[misc]
@@ -249,21 +309,19 @@ class PresetRow(QWidget):  # type: ignore[misc]
     def __init__(self, form: SettingsForm, steps: UndoStack) -> None:
         super().__init__()
         self._form, self._steps = form, steps
-        self._group = QButtonGroup(self)
-        grid = QGridLayout(self)
+        group, grid = QButtonGroup(self), QtWidgets.QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
         self.heading = RowHeading("Preset")
         grid.addWidget(self.heading, 0, 0)
         self.buttons: dict[str, QPushButton] = {}
         for index, name in enumerate(PRESETS):
-            button = self.buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], self._group)
+            button = self.buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], group)
             button.clicked.connect(partial(self._press, name))
             grid.addWidget(button, index // PRESETS_IN_ROW, 1 + index % PRESETS_IN_ROW)
             grid.setColumnStretch(1 + index % PRESETS_IN_ROW, 1)
 
     def choose(self, name: str) -> None:
-        """Press the button of a preset, and set every control to its values."""
         self.buttons[name].setChecked(True)
         self._form.choose_preset(name)
 
@@ -276,45 +334,17 @@ class PresetRow(QWidget):  # type: ignore[misc]
         self.choose(name)
         after = self._form.values()
         if after != before:
-            self._steps.push(PresetStep(self, before, after))
+            self._steps.push(UndoStep(self, partial(self.put, before), partial(self.put, after)))
 
     def mark(self, changes: list[str]) -> None:
         """Show which settings differ from the chosen preset: with a star, so that nothing moves."""
-        fields = setting_fields()
-        text = f"Changed: {', '.join(setting_title(name, fields[name]) for name in changes)}." if changes else ""
+        titles = ", ".join(self._form.controls[name].title for name in changes)
+        text = f"Changed: {titles}." if changes else ""
         self.heading.setText("Preset *" if changes else "Preset")
         self.heading.setToolTip(text)
         for name, button in self.buttons.items():
             more = f"\n{text} Click to undo." if changes and button.isChecked() else ""
             button.setToolTip(PRESET_TIPS[name] + more)
-
-
-AXIS_TIPS: dict[AxisMeaning, str] = {
-    "channels": "The planes are channels of one image: they are segmented together",
-    "time": "The planes are time points: each is segmented on its own",
-    "depth": "The planes are z-slices of one volume",
-}
-
-
-class AxisRow(QWidget):  # type: ignore[misc]
-    """Asks what an unnamed axis of an image means; the signal `answered` has the user's answer."""
-
-    answered = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = QLabel()
-        self._group = QButtonGroup(self)
-        self.buttons = {
-            meaning: make_choice(meaning.capitalize(), tip, self._group) for meaning, tip in AXIS_TIPS.items()
-        }
-        for meaning, button in self.buttons.items():
-            button.clicked.connect(lambda _, meaning=meaning: self.answered.emit(meaning))
-        make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
-
-    def ask(self, question: AxisGuess) -> None:
-        self.words.setText(f"{question.planes} planes:")
-        self.buttons[question.guess].setChecked(True)
 
 
 # As many as are needed to see a chain that has converged elsewhere, and as most computers have cores for.
@@ -344,13 +374,10 @@ class ConvergenceRow(QWidget):  # type: ignore[misc]
         self.refresh(False)
 
     def refresh(self, can_run: bool, frame: Frame | None = None) -> None:
-        if frame is None or not frame.verdict:
-            self.line.set_text("")
-            self.several.setVisible(False)
-            return
-        is_one = len(frame.traces) == 1
-        text, figures = split_figures(frame.verdict)
-        self.line.set_text(text, "\n".join(filter(None, (figures, ONE_TIP if is_one else ALL_TIP))))
+        text, figures = split_figures("" if frame is None else frame.verdict)
+        is_one = frame is not None and bool(text) and len(frame.traces) == 1
+        tip = "\n".join(filter(None, (figures, ONE_TIP if is_one else ALL_TIP)))
+        self.line.set_text(text, tip if text else "")
         self.several.setVisible(is_one)
         self.several.setEnabled(can_run)
 
@@ -400,7 +427,6 @@ class RegionLabel(ElidedLabel):
             self.show_region()
 
     def show_region(self, event: Any = None) -> None:
-        """Describe the region under the mouse."""
         seg, frame = self.session.segmentation, self.session.frame
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
@@ -415,9 +441,8 @@ class RegionLabel(ElidedLabel):
         """Describe a region by its row in the table, which is measured when a run is at rest."""
         if layer is None or not layer.visible or self.session.commands.sampling or not has_table(layer):
             return ""
-        if not set(NEEDED) <= set(layer.features.columns):
-            return ""  # the table of another plugin
-        row = find_row(layer, layer.features, position)
+        is_ours = set(NEEDED) <= set(layer.features.columns)  # and not the table of another plugin
+        row = find_row(layer, layer.features, position) if is_ours else None
         return "" if row is None else describe_region(layer.features.iloc[row].to_dict(), kind)
 
 
@@ -442,10 +467,9 @@ class ProgressRow(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(True)
+        self.bar = QtWidgets.QProgressBar(textVisible=True)
         self.status = ElidedLabel("status")
-        make_column(self.bar, self.status, parent=self, spacing=6)
+        layouts.make_column(self.bar, self.status, parent=self, spacing=6)
 
     def refresh(self, estimate: RunEstimate | None, frame: Frame | None = None) -> None:
         """Show the present stage, else a frame, else what a run would begin with."""
@@ -469,9 +493,9 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         run, text = session.run, ""
         if run is not None and len(run.jobs) > 1 and session.state in ("running", "paused"):
             text = f"Slice {run.place + 1} of {len(run.jobs)}. "
-        text += f"{frame.n_clusters} cluster{'s' * (frame.n_clusters != 1)}"
+        text += format_count(frame.n_clusters, "cluster")
         if frame.n_regions:
-            text += f", {frame.n_regions} {frame.kind}{'s' * (frame.n_regions != 1)}"
+            text += f", {format_count(frame.n_regions, frame.kind)}"
         text += f", best {frame.best:,.1f}"
         more = f"Best: log posterior of the best sample, found at sweep {frame.best_sweep:,}"
         if frame.rate:

@@ -10,7 +10,7 @@ from typing import Any
 
 import napari
 from napari.utils.notifications import show_info
-from qtpy.QtCore import QObject, QSettings, Qt, Signal
+from qtpy.QtCore import QSettings, Qt, Signal
 from qtpy.QtWidgets import QFileDialog, QMenu, QMessageBox, QPushButton, QWidget
 
 from napari_gsw.core.errors import InputError
@@ -18,10 +18,9 @@ from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.files.session_file import SUFFIX, open_session
-from napari_gsw.widgets.common.collapsible import Section
 from napari_gsw.widgets.common.dock_panel import make_timer
-from napari_gsw.widgets.common.labels import format_error, make_button, make_check_box, report_error
-from napari_gsw.widgets.common.layouts import make_row
+from napari_gsw.widgets.common.labels import WorkerFailure, format_error, make_button, make_check_box, report_error
+from napari_gsw.widgets.common.layouts import Section, make_row
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source
@@ -56,8 +55,8 @@ class SessionSection(Section):
         save_tip = "Chains, scribbles, locks, accepted objects, settings and undo, in one file"
         self.save_button = make_button("Save session ...", save_tip, self._ask_save)
         self.open_button = make_button("Open session ...", OPEN_TIP, self._ask_open)
-        self.recent_button = QPushButton("Recent")
-        self.recent_button.setToolTip("Continue one of the sessions that were saved or opened last")
+        recent_tip = "Continue one of the sessions that were saved or opened last"
+        self.recent_button = QPushButton("Recent", toolTip=recent_tip)
         self.recent_button.setMenu(QMenu(self.recent_button))
         self.recent_button.menu().aboutToShow.connect(self._fill_recent)
         self.embed = make_check_box("With the image in it", EMBED_TIP)
@@ -88,17 +87,12 @@ class SessionSection(Section):
         if not chosen:
             return
         path = Path(chosen if chosen.endswith(".zip") else chosen + SUFFIX)
-        if str(path) == chosen or not path.exists() or self._may_replace(path):  # the dialog asked for what was typed
+        is_asked = str(path) == chosen or not path.exists()  # by the dialog, for what was typed
+        if is_asked or _confirm(self, "Save the session", f"{path.name} exists already. Replace it?"):
             self.save(path)
 
-    def _may_replace(self, path: Path) -> bool:
-        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
-        text = f"{path.name} exists already. Replace it?"
-        return bool(QMessageBox.question(self, "Save the session", text, buttons) == QMessageBox.StandardButton.Yes)
-
     def _ask_open(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a session", "", PATTERN)
-        if path:
+        if path := QFileDialog.getOpenFileName(self, "Open a session", "", PATTERN)[0]:
             self.chosen.emit(path)
 
     def _announce(self, path: str) -> None:
@@ -117,6 +111,13 @@ class SessionSection(Section):
             menu.addAction("No session was saved yet").setEnabled(False)
 
 
+def _confirm(parent: QWidget, title: str, text: str) -> bool:
+    buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
+    box = QMessageBox(QMessageBox.Icon.Question, title, text, buttons, parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)  # the path may come from a file
+    return bool(box.exec() == QMessageBox.StandardButton.Yes)
+
+
 def recent() -> list[str]:
     """List the sessions that were saved or opened last and still exist, newest first."""
     stored: Any = QSettings("napari-gsw", "sessions").value("recent", [])
@@ -131,71 +132,50 @@ def remember(path: str) -> None:
     QSettings("napari-gsw", "sessions").setValue("recent", paths)
 
 
-class RestoreRow(QWidget):  # type: ignore[misc]
-    """Offers an autosave that its user never closed; the signals `wanted` and `unwanted` have its path."""
+class SessionOpener(QWidget):  # type: ignore[misc]
+    """Opens sessions, one at a time, and offers an autosave that its user never closed.
 
-    wanted = Signal(str)
-    unwanted = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._path = ""
-        self.restore_button = make_button("", "Continue the work that was not saved", lambda: self._answer(self.wanted))
-        self.no_button = make_button("Discard", "Delete the autosaved session", lambda: self._answer(self.unwanted))
-        make_row((self.restore_button, 1), self.no_button, parent=self)
-        self.setVisible(False)
-
-    def offer(self, path: str, title: str) -> None:
-        self._path = path
-        self.restore_button.setText(f"Restore {title if len(title) <= 40 else f'{title[:38]}…'}")
-        self.restore_button.setToolTip(f"Continue the work that was not saved: {title}")
-        self.setVisible(bool(path))
-
-    def _answer(self, signal: Any) -> None:
-        path = self._path
-        self.offer("", "")
-        signal.emit(path)
-
-
-class SessionOpener(QObject):  # type: ignore[misc]
-    """Opens sessions, one at a time: files are read and chains made in a thread, layers and the form on the GUI thread.
-
-    `fill` fills the panel and returns the plan of a run. Signals: `said` has a text for a line of the panel, which is
-    empty at the end; `opened` has the file.
+    Files are read and chains made in a thread, layers and the form on the GUI thread. `fill` fills the panel and
+    returns the plan of a run. Signals: `said` has a text for a line of the panel, which is empty at the end; `opened`
+    has the file.
     """
 
     said = Signal(str)
     opened = Signal(str)
 
-    def __init__(
-        self, viewer: napari.Viewer, session: Session, fill: Callable[..., RunPlan], parent: QObject | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: napari.Viewer, session: Session, fill: Callable[..., RunPlan]) -> None:
+        super().__init__()
         self.viewer, self.session, self._fill = viewer, session, fill
         self.is_busy = False
+        self._autosave: Path | None = None
+        self.restore_button = make_button("", "Continue the work that was not saved", lambda: self._answer(self.open))
+        self.no_button = make_button("Discard", "Delete the autosaved session", lambda: self._answer(discard_autosave))
+        make_row((self.restore_button, 1), self.no_button, parent=self)
+        self.setVisible(False)
+        self._look_again = make_timer(self, self.offer_autosave, LOOK_AGAIN)
 
-    def open(self, path: str) -> None:
-        """Open a session, or say why that is impossible."""
-        if self.is_busy:
-            return
-        self.is_busy = True
-        self.said.emit(f"Opening {Path(path).name} ...")
-        self._run_in_thread(lambda: open_session(path), lambda session: self._find_image(Path(path), session))
-
-    def offer(self, row: RestoreRow) -> None:
-        """Offer the newest autosave, if nobody works on it any more."""
-        row.wanted.connect(self.open)
-        row.unwanted.connect(lambda path: discard_autosave(Path(path)))
-        self._look_again = make_timer(self, lambda: self._offer_newest(row), LOOK_AGAIN)
-        self._offer_newest(row)
-
-    def _offer_newest(self, row: RestoreRow) -> None:
-        """Wait for the newest to reach the disk, if a dock was closed a moment ago."""
+    def offer_autosave(self) -> None:
+        """Offer the newest autosave that nobody works on; wait for it to reach the disk, if a dock was just closed."""
         if not all_written():
             self._look_again.start()
         elif self.session.segmentation is None:
-            for path, title in islice(list_restorable(), 1):
-                row.offer(str(path), title)
+            for self._autosave, title in islice(list_restorable(), 1):
+                self.restore_button.setText(f"Restore {title if len(title) <= 40 else f'{title[:38]}…'}")
+                self.restore_button.setToolTip(f"Continue the work that was not saved: {title}")
+                self.setVisible(True)
+
+    def _answer(self, action: Callable[[Path], Any]) -> None:
+        path, self._autosave = self._autosave, None
+        self.setVisible(False)
+        if path is not None:
+            action(path)
+
+    def open(self, file: str | Path) -> None:
+        if self.is_busy:
+            return
+        path, self.is_busy = Path(file), True
+        self.said.emit(f"Opening {path.name} ...")
+        self._run_in_thread(lambda: open_session(path), lambda session: self._find_image(path, session))
 
     def _find_image(self, path: Path, session: SavedSession) -> None:
         """Find the image, and restore the session if it is still the one that was segmented."""
@@ -212,10 +192,7 @@ class SessionOpener(QObject):  # type: ignore[misc]
         if path.resolve().parent == autosave_folder().resolve():
             return True
         text = f"The session {path.name!r} names an image in another folder:\n\n{image_path}\n\nOpen this image?"
-        buttons = QMessageBox.StandardButton.Yes | QMessageBox.StandardButton.No
-        box = QMessageBox(QMessageBox.Icon.Question, "Open a session", text, buttons, self.viewer.window._qt_window)
-        box.setTextFormat(Qt.TextFormat.PlainText)  # the path comes from the file
-        return bool(box.exec() == QMessageBox.StandardButton.Yes)
+        return _confirm(self.viewer.window._qt_window, "Open a session", text)
 
     def _restore(self, path: Path, session: SavedSession, bare: ImageSource) -> None:
         window = session.window
@@ -241,20 +218,17 @@ class SessionOpener(QObject):  # type: ignore[misc]
         self._run_in_thread(lambda: restore_runs(plan, session), show)
 
     def _run_in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Do something off the GUI thread, and continue with its result on it."""
-        outcome: list[tuple[Any, Exception | None]] = []
 
-        def guarded() -> None:
+        def guarded() -> Any:
             try:
-                outcome.append((work(), None))
+                return work()
             except Exception as reason:
-                outcome.append((None, reason))
+                return WorkerFailure(reason)
 
-        def finished() -> None:
-            result, failure = outcome.pop()
+        def returned(result: Any) -> None:
             try:
-                if failure is not None:
-                    raise failure
+                if isinstance(result, WorkerFailure):
+                    raise result.reason
                 then(result)
             except Exception as reason:
                 self._finish(format_error(reason))
@@ -262,7 +236,7 @@ class SessionOpener(QObject):  # type: ignore[misc]
                     report_error(reason, "GSW segmentation")
 
         worker = make_worker(guarded)
-        worker.finished.connect(finished)
+        worker.returned.connect(returned)
         worker.start()
 
     def _finish(self, text: str) -> None:
@@ -274,12 +248,5 @@ def describe_headless_source(session: SavedSession) -> dict[str, Any]:
     """Describe the image of a session of the command line: all of it, with the axes of its settings."""
     run = session.run
     axes = run.settings.axes
-    return {
-        "channel_axis": axes.index("C") if "C" in axes else None,
-        "depth": 2 if run.problem.sites is None else len(run.problem.sites.shape),
-        "slices": "volume",
-        "where": "image",
-        "step": [],
-        "corners": [[], []],
-        "several": False,
-    }
+    depth = 2 if run.problem.sites is None else len(run.problem.sites.shape)
+    return {"channel_axis": axes.index("C") if "C" in axes else None, "depth": depth}

@@ -15,11 +15,9 @@ from qtpy.QtGui import QFontMetrics, QImage, QPainter, QShowEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_gsw.core.sampler.state import N_TRACED
-from napari_gsw.widgets.common.collapsible import Section
 from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.labels import ElidedLabel, make_button
-from napari_gsw.widgets.common.layouts import make_column, make_row
-from napari_gsw.widgets.common.tab_order import set_tab_order
+from napari_gsw.widgets.common.layouts import Section, make_column, make_row, set_tab_order
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 
@@ -109,12 +107,11 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         has a turn of its own.
         """
         before, self._wanted = self._wanted, (traces, best, tuple(marks))
-        same = traces is before[0] or not (traces or before[0])
-        if not (same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
+        is_same = traces is before[0] or not (traces or before[0])
+        if not (is_same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
             self._turn.start()
 
     def draw_waiting(self) -> None:
-        """Draw what waits for its turn, if there is something."""
         if self._turn.isActive():
             self.draw_now()
 
@@ -127,8 +124,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
             sweeps = np.arange(1, len(trace) + 1)
             values.setData(sweeps, trace[:, 0])
             counts.setData(sweeps, trace[:, 1])
-        has_best = best is not None and best[0] > 0
-        self.best.setData([best[0]] if best and has_best else [], [best[1]] if best and has_best else [])
+        points = [] if best is None or best[0] <= 0 else [best]
+        self.best.setData([sweep for sweep, _ in points], [value for _, value in points])
         for line, sweep in zip(self._marks, marks, strict=True):
             line.setValue(sweep)
         if self.follows:
@@ -136,19 +133,22 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.scene().prepareForPaint()  # which else moves the axes while they are painted, so that they are again
 
     def _match_items(self) -> None:
+        """Make as many lines and marks as are needed."""
         traces, _, marks = self._wanted
         while len(self._values) < len(traces):
             pen = pg.mkPen(LINE_COLOURS[len(self._values) % len(LINE_COLOURS)], width=1)
             self._values.append(self.upper.plot(pen=pen))
             self._counts.append(self.lower.plot(pen=pen, stepMode="right"))
-        while len(self._values) > len(traces):
-            self.upper.removeItem(self._values.pop())
-            self.lower.removeItem(self._counts.pop())
         while len(self._marks) < len(marks):
             self._marks.append(pg.InfiniteLine(angle=90, pen=pg.mkPen(self._text_colour, style=Qt.PenStyle.DotLine)))
             self.upper.addItem(self._marks[-1], ignoreBounds=True)
-        while len(self._marks) > len(marks):
-            self.upper.removeItem(self._marks.pop())
+        for items, plot, count in (
+            (self._values, self.upper, len(traces)),
+            (self._counts, self.lower, len(traces)),
+            (self._marks, self.upper, len(marks)),
+        ):
+            while len(items) > count:
+                plot.removeItem(items.pop())
 
     def _fit(self) -> None:
         """Show everything, but not so that the climb of the first sweeps flattens all the rest."""
@@ -191,10 +191,9 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
             for side in ("left", "bottom"):
                 plot.getAxis(side).setPen(self._text_colour)
                 plot.getAxis(side).setTextPen(self._text_colour)
-        for cursor in self._cursors:
-            cursor.setPen(pg.mkPen(self._text_colour, style=Qt.PenStyle.DashLine))
-        for line in self._marks:
-            line.setPen(pg.mkPen(self._text_colour, style=Qt.PenStyle.DotLine))
+        for lines, style in ((self._cursors, Qt.PenStyle.DashLine), (self._marks, Qt.PenStyle.DotLine)):
+            for line in lines:
+                line.setPen(pg.mkPen(self._text_colour, style=style))
 
     def picture(self) -> QImage:
         """Draw an image for a file, at twice the size of the screen."""
@@ -269,8 +268,17 @@ class TraceSection(Section):
         self._room = QWidget()
         self._room.setFixedHeight(HEIGHT)
         make_column(parent=self._room)
+        self.viewing, self.viewing_text = QWidget(), ElidedLabel("viewing")
+        back_tip, go_on_tip = "Show the present sample of the chain", "Continue the chain from this sample"
+        self.back_button = make_button("Back to live", back_tip, session.canvas.show_current)
+        self.from_here = make_button("Go on from here", go_on_tip, session.corrections.go_on_from_view)
+        make_row((self.viewing_text, 1), self.back_button, self.from_here, parent=self.viewing)
+        policy = self.viewing.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # nothing moves when it comes and goes
+        self.viewing.setSizePolicy(policy)
+        self.viewing.setVisible(False)
         self.content.addWidget(self._room)
-        self.content.addWidget(self._make_viewing_row())
+        self.content.addWidget(self.viewing)
         self._turn = make_timer(self, self._show_frame)
         # Whether it was unfolded for the first run, which happens once: what the user folds away stays folded.
         self._shown = False
@@ -290,26 +298,11 @@ class TraceSection(Section):
                 set_tab_order(self.help, self.body)
         return self._plot
 
-    def _make_viewing_row(self) -> QWidget:
-        self.viewing, self.viewing_text = QWidget(), ElidedLabel("viewing")
-        canvas, corrections = self.session.canvas, self.session.corrections
-        self.back_button = make_button("Back to live", "Show the present sample of the chain", canvas.show_current)
-        self.from_here = make_button(
-            "Go on from here", "Continue the chain from this sample", corrections.go_on_from_view
-        )
-        make_row((self.viewing_text, 1), self.back_button, self.from_here, parent=self.viewing)
-        policy = self.viewing.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # nothing moves when it comes and goes
-        self.viewing.setSizePolicy(policy)
-        self.viewing.setVisible(False)
-        return self.viewing
-
     def follow_theme(self, name: str) -> None:
         if self._plot is not None:
             self._plot.follow_theme(name)
 
     def refresh(self, frame: Frame | None) -> None:
-        """Show a frame; None empties the plot."""
         self._frame = frame
         self.set_summary("before the first run" if frame is None else f"{frame.sweep:,} sweeps")
         if frame is not None and frame.sweep and not self._shown:
@@ -340,9 +333,8 @@ class TraceSection(Section):
             self._turn.start(0)
 
     def _show_frame(self) -> None:
-        frame = self._frame
-        if frame is not None:
-            self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
-        else:
+        if (frame := self._frame) is None:
             self.plot.show_traces([], None)
+        else:
+            self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
         self.plot.show_cursor(self.session.canvas.viewing)

@@ -28,7 +28,7 @@ from napari_gsw.core.pipeline.warm_up import BACKGROUND
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.threads import count_cores, lower_priority
-from napari_gsw.widgets.common.worker import make_worker, start_at_once
+from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.lazy_labels import outline_if_large
 from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions, Frame, count_corrections, count_labels
@@ -512,7 +512,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
         run.worker.finished.connect(self._finish)
         self.about_to_launch.emit()
         self.launched.emit()
-        start_at_once(run.worker)
+        run.worker.start()
 
     def stop(self) -> None:
         """End the run after the current sweeps, if there is one."""

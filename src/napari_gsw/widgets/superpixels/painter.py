@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,29 +12,11 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from napari_gsw.core.sites.scribbles import apply_scribble
-from napari_gsw.widgets.common.undo import UndoStack
+from napari_gsw.widgets.common.undo import UndoStack, UndoStep
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.image_source import ImageSource
 
 Box = tuple[slice, ...]
-
-
-@dataclass(eq=False)
-class PaintStep:
-    """A stroke on superpixels that can be undone: what was and what is in a box of the layer."""
-
-    owner: SitePainter
-    box: Box
-    before: NDArray[Any]
-    after: NDArray[Any]
-    keeps_chains = False
-    is_obsolete = False
-
-    def undo(self) -> None:
-        self.owner.put(self.box, self.before)
-
-    def redo(self) -> None:
-        self.owner.put(self.box, self.after)
 
 
 class SitePainter:
@@ -54,7 +36,6 @@ class SitePainter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a stroke is under way."""
         return self._brush.is_busy
 
     def _on_painted(self, path: NDArray[np.float64]) -> None:
@@ -73,12 +54,11 @@ class SitePainter:
         new = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
         for i, number in enumerate(new.tolist()):
             after[after == number] = largest + 1 + i
-        step = PaintStep(self, box, before.astype(data.dtype), after.astype(data.dtype))
-        self.steps.push(step)
-        step.redo()
+        undo, redo = (partial(self.put, box, sites.astype(data.dtype)) for sites in (before, after))
+        self.steps.push(UndoStep(self, undo, redo))
+        redo()
 
     def put(self, box: Box, values: NDArray[Any]) -> None:
-        """Write superpixels into a box of the layer."""
         for number in np.unique(np.concatenate((self._before[box].ravel(), values.ravel()))).tolist():
             self._boxes.pop(number, None)
         self.layer.data[box] = values
@@ -97,7 +77,6 @@ class SitePainter:
         self._changed()
 
     def detach(self) -> None:
-        """Give the layer back to napari."""
         self._brush.detach()
         self.steps.forget(self)
 

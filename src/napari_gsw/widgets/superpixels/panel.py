@@ -17,32 +17,28 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_image
 from napari_gsw.core.image.spacing import parse_spacing
-from napari_gsw.core.settings import Settings, setting_fields
+from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.widgets.common.collapsible import make_scroll_area
+from napari_gsw.widgets.common import labels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
-from napari_gsw.widgets.common.labels import (
-    WorkerFailure,
-    format_error,
-    make_button,
-    make_check_box,
-    make_text_label,
-    report_error,
-)
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
-from napari_gsw.widgets.common.layouts import make_column, make_form
+from napari_gsw.widgets.common.layouts import make_column, make_form, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
-from napari_gsw.widgets.common.setting_widgets import SettingWidget, setting_title
+from napari_gsw.widgets.common.setting_widgets import SettingWidget
 from napari_gsw.widgets.common.undo import get_undo_stack
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.cursor import get_view_position
 from napari_gsw.widgets.layers.image_source import ImageSource, guess_channel_axis, guess_depth
-from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_region, make_metadata, unwrap_viewer
+from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_region, make_metadata
 from napari_gsw.widgets.layers.lazy_labels import add_labels
 from napari_gsw.widgets.superpixels.painter import Box, SitePainter, find_boxes
 
 SETTINGS = ("superpixels", "site_size", "compactness", "smoothing")
+HINT = (
+    "Paint on the layer to correct it: the label of a superpixel over its neighbours merges them, a new label (key M) "
+    "splits, and the eraser removes pixels."
+)
 # Milliseconds without a change before a preview is made.
 PREVIEW_DELAY = 300
 # Result of the worker: the source, its superpixels, the number of their borders, and their boxes.
@@ -54,7 +50,7 @@ class SuperpixelPanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.viewer = viewer = unwrap_viewer(napari_viewer)
+        viewer = self.viewer
         self.steps = get_undo_stack(viewer)
         self.steps.bind_undo_keys(viewer, self.connections)
         self.worker: Any = None
@@ -64,10 +60,9 @@ class SuperpixelPanel(DockPanel):
         self._is_cancelled = self._starts_again = False
         self._n_counts = 0
         self._build()
-        self._timer = make_timer(self, self.make, PREVIEW_DELAY)
+        self._timer = self.connections.stop_on_close(make_timer(self, self.make, PREVIEW_DELAY))
         self.connections.connect_layers(viewer.layers.events, self._layers_changed)
         self.connections.on_close(self._end)
-        self.connections.stop_on_close(self._timer)
         self._layers_changed()
         for signal in (self.image.chosen, self.region.chosen, self.preview.toggled):
             signal.connect(self._on_changed)
@@ -76,31 +71,22 @@ class SuperpixelPanel(DockPanel):
         self._on_changed()
 
     def _build(self) -> None:
-        start, fields = preset(str(get_preference("preset"))), setting_fields()
-        self.image = LayerCombo(is_image)
-        self.image.setToolTip("The image layer to divide into superpixels")
-        self.region = LayerCombo(is_region, [("Everywhere", None)])
-        self.region.setToolTip("Everywhere, or inside a Shapes or Labels layer")
-        self.controls = {name: SettingWidget(name, fields[name], getattr(start, name)) for name in SETTINGS}
-        self.preview = make_check_box("Live preview", "Make superpixels again after every change")
+        start = preset(str(get_preference("preset")))
+        self.image = LayerCombo("The image layer to divide into superpixels", is_image)
+        where_tip = "Everywhere, or inside a Shapes or Labels layer"
+        self.region = LayerCombo(where_tip, is_region, [("Everywhere", None)])
+        self.controls = {name: SettingWidget(name, getattr(start, name)) for name in SETTINGS}
+        self.preview = labels.make_check_box("Live preview", "Make superpixels again after every change")
         self.count = QLabel()
-        self.make_button = make_button("Make superpixels", "Make a Labels layer of superpixels", self._on_pressed)
-        hint = make_text_label("hint")
-        hint.setText(
-            "Paint on the layer to correct it: the label of a superpixel over its neighbours merges them, a new label "
-            "(key M) splits, and the eraser removes pixels."
-        )
+        make_tip = "Make a Labels layer of superpixels"
+        self.make_button = labels.make_button("Make superpixels", make_tip, self._on_pressed)
+        controls = ((control.title, control) for control in self.controls.values())
+        rows = (("Image", self.image), ("Where", self.region), *controls, ("", self.preview))
         inner = QWidget()
-        form = make_form(inner)
+        form = make_form(*rows, ("Superpixels", self.count), parent=inner)
         form.setContentsMargins(6, 4, 6, 6)
-        form.addRow("Image", self.image)
-        form.addRow("Where", self.region)
-        for name, control in self.controls.items():
-            form.addRow(setting_title(name, fields[name]), control)
-        form.addRow("", self.preview)
-        form.addRow("Superpixels", self.count)
         form.addRow(self.make_button)
-        form.addRow(hint)
+        form.addRow(labels.make_text_label("hint", HINT))
         make_column(make_scroll_area(inner), parent=self)
 
     def sizeHint(self) -> QSize:
@@ -110,7 +96,6 @@ class SuperpixelPanel(DockPanel):
         return Settings(**{name: control.value() for name, control in self.controls.items()})
 
     def source(self) -> ImageSource:
-        """Return what is to be divided; an InputError says why it cannot be."""
         layer = self.image.value()
         if layer is None:
             raise InputError("Open an image to divide into superpixels")
@@ -175,7 +160,7 @@ class SuperpixelPanel(DockPanel):
             return
         self._image, self._is_cancelled, self._starts_again = source.layer, False, False
         self.worker = make_worker(self._compute, source, settings)
-        self.worker.yielded.connect(self._on_yielded)
+        self.worker.yielded.connect(self.count.setText)
         self.worker.returned.connect(self._on_returned)
         self.worker.finished.connect(self._on_finished)
         self.make_button.setText("Cancel")
@@ -184,7 +169,7 @@ class SuperpixelPanel(DockPanel):
 
     def _compute(
         self, source: ImageSource, settings: Settings
-    ) -> Generator[str, None, Superpixels | WorkerFailure | None]:
+    ) -> Generator[str, None, Superpixels | labels.WorkerFailure | None]:
         """Make the superpixels of every slice in the worker, with different numbers in each."""
         try:
             positions = source.positions
@@ -195,25 +180,18 @@ class SuperpixelPanel(DockPanel):
                     return None
                 image = normalize_image(source.image(position), source.axes)
                 image = replace(image, spacing=parse_spacing(source.spacing, len(image.shape)))
-                yield (
-                    f"making superpixels ... {i + 1} of {len(positions)}"
-                    if len(positions) > 1
-                    else "making superpixels ..."
-                )
+                yield "making superpixels ..." + (f" {i + 1} of {len(positions)}" if len(positions) > 1 else "")
                 of_slice = make_superpixels(image, settings, source.mask_at(position))
                 n_borders += _count_borders(image, of_slice)
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
             return source, sites, n_borders, find_boxes(sites)
         except Exception as reason:
-            return WorkerFailure(reason)
+            return labels.WorkerFailure(reason)
 
-    def _on_yielded(self, text: str) -> None:
-        self.count.setText(text)
-
-    def _on_returned(self, result: Superpixels | WorkerFailure | None) -> None:
-        if isinstance(result, WorkerFailure):
-            self.count.setText(format_error(result.reason))
-            report_error(result.reason, "Superpixels")
+    def _on_returned(self, result: Superpixels | labels.WorkerFailure | None) -> None:
+        if isinstance(result, labels.WorkerFailure):
+            self.count.setText(labels.format_error(result.reason))
+            labels.report_error(result.reason, "Superpixels")
             return
         if result is None or self._is_cancelled or result[0].layer not in self.viewer.layers:
             return
@@ -241,7 +219,6 @@ class SuperpixelPanel(DockPanel):
         self.count.setText(f"{n_sites:,} superpixels, {n_borders:,} borders")
 
     def _on_painted(self) -> None:
-        """Count again in the background."""
         if self.layer is None or self.painter is None:
             return
         source, data = self.painter.source, np.array(self.layer.data)
@@ -279,7 +256,6 @@ class SuperpixelPanel(DockPanel):
             self.painter = None
 
     def _drop_layer(self) -> None:
-        """Leave the layer of superpixels to the user."""
         self._drop_painter()
         self.layer = None
 

@@ -46,10 +46,7 @@ def go_to_row(viewer: napari.Viewer, layer: Labels, table: pd.DataFrame, row: in
     index = _find_box(layer, table, row)
     mask = np.asarray(layer.data[index]) == table["index"].iat[row]
     if mask.any():
-        image = np.zeros([n for n, part in zip(layer.data.shape, index, strict=True) if isinstance(part, slice)], bool)
-        image[tuple(part for part in index if isinstance(part, slice))] = mask
-        whole = tuple(slice(None) if isinstance(part, slice) else part for part in index)
-        centre_view(viewer, layer, whole, image, True)
+        centre_view(viewer, layer, index, mask, True)
 
 
 def find_row(layer: Labels, table: pd.DataFrame, position: Sequence[float]) -> int | None:
@@ -75,7 +72,6 @@ class ChosenOutlines:
         self._placement = ""
 
     def show(self, layer: Labels | None, table: pd.DataFrame, rows: NDArray[np.integer]) -> None:
-        """Outline the labels of some rows."""
         if layer is None or not len(rows) or layer.multiscale:
             self.remove()
             return
@@ -91,12 +87,10 @@ class ChosenOutlines:
             return
         self.remove()
         self._placement = str(placement)
-        active = self.viewer.layers.selection.active
         look: dict[str, Any] = {"name": f"{layer.name} chosen", "metadata": make_metadata("chosen"), "contour": 3}
-        self.layer = add_labels(self.viewer, image, colormap=make_colormap(OUTLINE_COLOUR), **look, **placement)
+        look |= {"colormap": make_colormap(OUTLINE_COLOUR), **placement}
+        self.layer = add_labels(self.viewer, image, select=False, **look)
         self.layer.editable = False
-        if active is not None:
-            self.viewer.layers.selection.active = active
 
     def remove(self) -> None:
         layer, self.layer = self.layer, None

@@ -14,34 +14,18 @@ import numpy as np
 import pandas as pd
 from napari.layers import Labels
 from numpy.typing import NDArray
+from qtpy import QtWidgets
 from qtpy.QtCore import QItemSelection, QItemSelectionModel, QSize, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QResizeEvent
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QComboBox,
-    QFileDialog,
-    QLabel,
-    QLineEdit,
-    QShortcut,
-    QSplitter,
-    QTableView,
-    QWidget,
-)
+from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.results import columns_to_csv
+from napari_gsw.widgets.common import labels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
-from napari_gsw.widgets.common.labels import (
-    ElidedLabel,
-    format_sentence,
-    make_button,
-    make_text_label,
-    muted_colour,
-    warning_colour,
-)
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_row
-from napari_gsw.widgets.layers.layer_metadata import get_layer_kind, unwrap_viewer
+from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
 from napari_gsw.widgets.table.outlines import ChosenOutlines, find_row, go_to_row, has_table
 from napari_gsw.widgets.table.plot import ColumnPlot
 from napari_gsw.widgets.table.table_model import TableModel, filter_rows, format_cell
@@ -62,7 +46,7 @@ class TablePanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.viewer = viewer = unwrap_viewer(napari_viewer)
+        viewer = self.viewer
         self.model = TableModel()
         self.outlines = ChosenOutlines(viewer)
         self._followed: list[Labels] = []
@@ -70,12 +54,10 @@ class TablePanel(DockPanel):
         self._is_picked = self._is_stale = False
         self._filter_error = ""
         self._build()
-        self._selection_timer = make_timer(self, self._show_chosen, SELECTION_DELAY)
-        # A table is shown in a later event: writing it has taken as long as showing it will.
-        self._table_timer = make_timer(self, self._update_table)
         connections = self.connections
-        connections.stop_on_close(self._selection_timer)
-        connections.stop_on_close(self._table_timer)
+        self._selection_timer = connections.stop_on_close(make_timer(self, self._show_chosen, SELECTION_DELAY))
+        # A table is shown in a later event: writing it has taken as long as showing it will.
+        self._table_timer = connections.stop_on_close(make_timer(self, self._update_table))
         connections.connect_layers(viewer.layers.events, self._layers_changed)
         connections.connect(viewer.events.theme, self._follow_theme)
         viewer.mouse_drag_callbacks.append(self._on_pressed)
@@ -85,59 +67,53 @@ class TablePanel(DockPanel):
         self._layers_changed()
 
     def _build(self) -> None:
-        self.layer_combo = LayerCombo(has_table)
-        self.layer_combo.setToolTip("A Labels layer with a table: the regions or clusters of a segmentation")
+        combo_tip = "A Labels layer with a table: the regions or clusters of a segmentation"
+        self.layer_combo = LayerCombo(combo_tip, has_table)
         self.layer_combo.activated.connect(self._pick)
         self.layer_combo.chosen.connect(self._show_table)
-        self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter: area > 50")
-        self.filter.setClearButtonEnabled(True)
+        self.filter = QtWidgets.QLineEdit(placeholderText="Filter: area > 50", clearButtonEnabled=True)
         self.filter.setToolTip(
             "Show only rows that meet all of these: columns, signs (< <= = != >= >) and numbers, as in\n"
             "area > 50, stability < 0.8"
         )
         self.filter.textChanged.connect(self._on_filter_changed)
-        self.table = QTableView()
+        self.table = QtWidgets.QTableView()
         self.table.setModel(self.model)
         self.table.setSortingEnabled(True)
         self.table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.table.verticalHeader().setVisible(False)
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.table.setSelectionBehavior(QtWidgets.QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setHorizontalScrollMode(QtWidgets.QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.table.clicked.connect(lambda index: self.go_to(int(self.model.order[index.row()])))
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._selection_timer.start())
         self.plot = ColumnPlot()
         self.plot.lassoed.connect(self.choose)
         self.plot.row_clicked.connect(self._on_dot_clicked)
-        self.x_combo, self.y_combo = QComboBox(), QComboBox()
+        self.x_combo, self.y_combo = QtWidgets.QComboBox(), QtWidgets.QComboBox()
         for combo, tip in ((self.x_combo, "Column along the plot"), (self.y_combo, "Column up the plot")):
             combo.setToolTip(tip)
             combo.activated.connect(lambda _: self._draw_plot())
         plot_column = QWidget()
-        column = make_column(parent=plot_column)
-        column.addLayout(make_row((self.y_combo, 1), QLabel("against"), (self.x_combo, 1)))
-        column.addWidget(self.plot, 1)
-        self.splitter = QSplitter(Qt.Orientation.Horizontal)
+        axes = make_row((self.y_combo, 1), QLabel("against"), (self.x_combo, 1))
+        make_column(axes, parent=plot_column).addWidget(self.plot, 1)
+        self.splitter = QtWidgets.QSplitter(Qt.Orientation.Horizontal)
         for widget, stretch in ((self.table, 3), (plot_column, 2)):
             self.splitter.addWidget(widget)
             self.splitter.setStretchFactor(self.splitter.indexOf(widget), stretch)
-        self.status = ElidedLabel("status")
-        self.nothing = make_text_label("nothing")
-        self.nothing.setText(
-            "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
-        )
+        self.status = labels.ElidedLabel("status")
+        nothing = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
+        self.nothing = labels.make_text_label("nothing", nothing)
         self.nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.copy_button = make_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
-        self.save_button = make_button("Save CSV ...", "Write the rows that are shown as a table", self._save_as)
-        self.clear_button = make_button("Choose none", "Choose no row", lambda: self.choose(NO_ROWS))
-        shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
+        self.copy_button = labels.make_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
+        self.save_button = labels.make_button("Save CSV ...", "Write the rows that are shown as a table", self._save_as)
+        self.clear_button = labels.make_button("Choose none", "Choose no row", lambda: self.choose(NO_ROWS))
+        shortcut = QtWidgets.QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
-        frame = make_column(parent=self)
-        frame.setContentsMargins(6, 4, 6, 6)
-        frame.addLayout(make_row((self.layer_combo, 1), (self.filter, 2)))
         # The status stands beside the filter, however low the dock is.
-        frame.addLayout(make_row((self.status, 1), self.clear_button, self.copy_button, self.save_button))
+        buttons = make_row((self.status, 1), self.clear_button, self.copy_button, self.save_button)
+        frame = make_column(make_row((self.layer_combo, 1), (self.filter, 2)), buttons, parent=self)
+        frame.setContentsMargins(6, 4, 6, 6)
         frame.addWidget(self.splitter, 1)
         frame.addWidget(self.nothing, 1)
 
@@ -154,15 +130,13 @@ class TablePanel(DockPanel):
 
     @property
     def layer(self) -> Labels | None:
-        layer: Labels | None = self.layer_combo.value()
-        return layer
+        return self.layer_combo.value()
 
     def _layers_changed(self, _event: Any = None) -> None:
-        """Follow the features of every Labels layer."""
         layers = [layer for layer in self.viewer.layers if isinstance(layer, Labels)]
-        for layer in [x for x in self._followed if not any(x is y for y in layers)]:
+        for layer in self._followed:
             self.connections.disconnect(layer.events.features, self._on_features_changed)
-        for layer in [x for x in layers if not any(x is y for y in self._followed)]:
+        for layer in layers:
             self.connections.connect(layer.events.features, self._on_features_changed)
         self._followed = layers
         self._list_layers()
@@ -194,7 +168,6 @@ class TablePanel(DockPanel):
         self._is_picked = True
 
     def _show_table(self) -> None:
-        """Show the table of the layer; the same labels stay chosen."""
         chosen = set(self._make_keys(self.chosen))
         table = pd.DataFrame() if self.layer is None else self.layer.features.reset_index(drop=True).rename(columns=str)
         names = list(self.model.table)
@@ -221,7 +194,6 @@ class TablePanel(DockPanel):
             header.resizeSection(index, max(width, header.sectionSizeHint(index)))
 
     def _filter_rows(self, table: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return the rows that pass the filter; all of them if it cannot be read."""
         try:
             self._filter_error = ""
             return filter_rows(table, self.filter.text())
@@ -246,7 +218,6 @@ class TablePanel(DockPanel):
             combo.setCurrentIndex(max(combo.findText(wanted), 0) if names else -1)
 
     def _draw_plot(self) -> None:
-        """Plot the rows that pass the filter."""
         table, names = self.model.table, (self.x_combo.currentText(), self.y_combo.currentText())
         if not all(name in table for name in names):
             self.plot.show_points(np.zeros(0), np.zeros(0), ("", ""))
@@ -259,12 +230,10 @@ class TablePanel(DockPanel):
 
     @property
     def chosen(self) -> NDArray[np.int64]:
-        """The chosen rows, of all rows of the table."""
         positions = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return self.model.order[positions] if positions else NO_ROWS
 
     def choose(self, rows: NDArray[np.integer]) -> None:
-        """Choose some of the displayed rows."""
         positions = np.flatnonzero(np.isin(self.model.order, rows))
         selection = QItemSelection()
         last_column = max(self.model.columnCount() - 1, 0)
@@ -291,10 +260,10 @@ class TablePanel(DockPanel):
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
         self._colour_status(is_error)
-        self.status.set_text(format_sentence(text) if is_error else text)
+        self.status.set_text(labels.format_sentence(text) if is_error else text)
 
     def _colour_status(self, is_error: bool) -> None:
-        colour = (warning_colour if is_error else muted_colour)(self.viewer.theme)
+        colour = (labels.warning_colour if is_error else labels.muted_colour)(self.viewer.theme)
         self.status.setStyleSheet(f"QLabel {{ color: {colour}; }}")
 
     def _follow_theme(self, _event: Any = None) -> None:
@@ -302,7 +271,6 @@ class TablePanel(DockPanel):
         self._colour_status(bool(self._filter_error))
 
     def go_to(self, row: int) -> None:
-        """Move the view to the label of a row."""
         if self.layer is not None and not self.layer.multiscale:
             go_to_row(self.viewer, self.layer, self.model.table, row)
 
@@ -332,18 +300,16 @@ class TablePanel(DockPanel):
         return columns_to_csv(columns, delimiter)
 
     def copy(self) -> None:
-        """Copy the chosen rows, or all that are displayed, for a spreadsheet."""
         rows = self.chosen if len(self.chosen) else self.model.order
         QGuiApplication.clipboard().setText(self._to_csv(rows, "\t"))
         self._set_status(f"{len(rows):,} rows copied")
 
     def _save_as(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save the table", "regions.csv", "Table (*.csv)")
+        path, _ = QtWidgets.QFileDialog.getSaveFileName(self, "Save the table", "regions.csv", "Table (*.csv)")
         if path:
             self.save(Path(path))
 
     def save(self, path: Path) -> None:
-        """Write the displayed rows in their order."""
         try:
             path.write_text(self._to_csv(self.model.order, ","), encoding="utf-8")
             self._set_status(f"Written to {path}")

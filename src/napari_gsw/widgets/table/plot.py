@@ -91,12 +91,10 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         self.box.autoRange()
 
     def show_chosen(self, rows: NDArray[np.integer]) -> None:
-        """Mark the dots of some rows."""
         brushes = self._brushes[np.isin(self.rows, rows).astype(int)].tolist()
         self.dots.setData(pos=self.points, brush=brushes, data=self.rows)
 
     def follow_theme(self, name: str) -> None:
-        """Take the colours of background and text from one of napari's themes."""
         theme: Any = get_theme(name)
         self.setBackground(theme.background.as_hex())
         pen = pg.mkPen(theme.text.as_hex())
