@@ -33,27 +33,12 @@ def test_it_shows_what_naparis_shows(contour, monkeypatch):
     assert ours._type_string == "labels"
 
 
-def test_outlines_that_are_known_are_not_made_again(viewer, monkeypatch):
-    """Three times over the window stood still while a large layer was added; and once more for every new picture."""
-    data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
-    monkeypatch.setattr(lazy_labels, "MANY", 10)
-    made, other = lazy_labels.outline_if_large(data), lazy_labels.outline_if_large(data[::-1])
-    monkeypatch.setattr(lazy_labels, "draw_outlines", None)  # whoever makes outlines now fails
-    layer = lazy_labels.add_labels(viewer, data.copy(), made, contour=lazy_labels.THICK)
-    assert np.array_equal(layer._slice.image.view, made.outlines)
-    layer.data[...] = data[::-1]
-    with layer.showing(other):
-        layer.refresh()
-    assert np.array_equal(layer._slice.image.view, other.outlines)
-
-
 @pytest.mark.parametrize("contour", [1, lazy_labels.THICK])
 def test_whatever_is_written_is_outlined(contour, viewer, monkeypatch):
-    """By us, by napari's brush, by a script; and a picture that is shown again after somebody has painted on it."""
+    """By us, by napari's brush, by a script."""
     data = np.kron(RNG.integers(0, 6, (10, 12)), np.ones((7, 7), int)).astype(np.uint16)
     monkeypatch.setattr(lazy_labels, "MANY", 10)
-    made = lazy_labels.outline_if_large(data)
-    ours, theirs = lazy_labels.add_labels(viewer, data.copy(), made, contour=contour), NapariLabels(data.copy())
+    ours, theirs = lazy_labels.add_labels(viewer, data.copy(), contour=contour), NapariLabels(data.copy())
     theirs.contour = contour
 
     def assert_same():
@@ -64,16 +49,9 @@ def test_whatever_is_written_is_outlined(contour, viewer, monkeypatch):
         layer.data[20:23, 30:44] = 8
         layer.refresh()
     assert_same()
-    for again in (False, True):
-        for layer in (ours, theirs):
-            layer.data[...] = data
-            with ours.showing(made):
-                layer.refresh()
-        assert_same()
-        for layer in (ours, theirs):
-            layer.paint((30, 40), 9)
-        assert_same()
-        assert made.fresh == (contour != lazy_labels.THICK), again
+    for layer in (ours, theirs):
+        layer.paint((30, 40), 9)
+    assert_same()
 
 
 def test_a_thumbnail_shows_what_was_written_since(viewer):

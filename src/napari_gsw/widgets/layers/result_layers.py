@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,7 @@ from napari_gsw.widgets.layers import lazy_labels
 from napari_gsw.widgets.layers.cursor import centre_view
 from napari_gsw.widgets.layers.image_source import ImageSource, Position, finest_level
 from napari_gsw.widgets.layers.layer_metadata import TABLE_AXES, Kind, get_layer_kind, make_metadata
-from napari_gsw.widgets.layers.lazy_labels import THICK, Labels, LazySiteImage, OutlinedLabels, add_labels
+from napari_gsw.widgets.layers.lazy_labels import THICK, Labels, LazySiteImage, add_labels
 
 # An image in memory, or one whose parts are made when they are displayed.
 LayerImage = NDArray[Any] | LazySiteImage
@@ -200,7 +199,7 @@ class ResultLayers:
             if layer in self.viewer.layers:
                 self.viewer.layers.remove(layer)
 
-    def show(self, kind: Kind, position: Position, image: LayerImage, outlines: OutlinedLabels | None = None) -> None:
+    def show(self, kind: Kind, position: Position, image: LayerImage) -> None:
         """Write an array to the layers of a kind, which are made when they are first needed.
 
         Only the first labels become the selected layer, which the user paints on. With one image, a user who edits the
@@ -209,20 +208,16 @@ class ResultLayers:
         active, is_first = self.viewer.layers.selection.active, not self.label_layers
         stays = self.source.is_image_list or (active is not None and active is self.regions)
         selected = active if stays else self.labels
-        outlines = None if self.source.is_image_list else outlines
         for (source, at, part), layers in zip(self.source.split(position, image), self._layers, strict=True):
             layer = layers.get(kind)
             if layer is None and (kind != "locked" or part.any()):
-                layers[kind] = self._add(kind, source, at, part, outlines)
+                layers[kind] = self._add(kind, source, at, part)
                 if not is_first and selected is not None and selected in self.viewer.layers:
                     self.viewer.layers.selection.active = selected
             elif layer is not None:
-                with layer.showing(outlines) if isinstance(layer, Labels) else nullcontext():
-                    self._write(layer, source, at, part)
+                self._write(layer, source, at, part)
 
-    def _add(
-        self, kind: Kind, source: ImageSource, position: Position, image: LayerImage, outlines: OutlinedLabels | None
-    ) -> Layer:
+    def _add(self, kind: Kind, source: ImageSource, position: Position, image: LayerImage) -> Layer:
         data, look = self._make_data(source, position, image), {**source.geometry(), **LOOKS[kind]}
         look["name"] = f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"
         look["metadata"] = make_metadata(kind, _make_notes(source, kind))
@@ -234,7 +229,7 @@ class ResultLayers:
             if kind in UNCERTAINTY_IMAGES:
                 layer = self.viewer.add_image(data, **look)
             else:
-                layer = add_labels(self.viewer, data, outlines, **look)
+                layer = add_labels(self.viewer, data, **look)
         layer.metadata[notes.RESULT_OF] = _make_origin(source, layer)
         if kind == "question" or (kind == "regions" and self.source.is_image_list):
             layer.editable = False

@@ -24,7 +24,7 @@ from napari_gsw.core.posterior.uncertainty import (
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource
-from napari_gsw.widgets.layers.lazy_labels import LazySiteImage, OutlinedLabels, outline_if_large
+from napari_gsw.widgets.layers.lazy_labels import LazySiteImage
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,9 @@ LabelArray = Any
 
 @dataclass(frozen=True, eq=False)
 class LockedImage:
-    """Label image of what is locked or fixed, with its outlines if it is large, and what it was made from."""
+    """Label image of what is locked or fixed, and what it was made from."""
 
     labels: LabelArray
-    outlines: OutlinedLabels | None
     numbers: NDArray[np.integer]
     edits: FixedPixels | None
 
@@ -178,7 +177,7 @@ class ArrayRun:
         locked = np.where(locks, self.interactive.map_to_current_sites(numbers), 0)
         if held is None or held.edits is not edits or not np.array_equal(held.numbers, locked):
             labels = self.paint_locked(locks, locked, edits)
-            self._held = held = LockedImage(labels, outline_if_large(labels), locked, edits)
+            self._held = held = LockedImage(labels, locked, edits)
         return held
 
     # ---- uncertainty
@@ -368,8 +367,7 @@ class Frame:
     rate : sweeps per second so far.
     corrections : number of corrections in effect.
     boundary, entropy : images, or None where they are not wanted or not known.
-    regions, region_outlines, n_regions : label image of regions or objects (`kind`), its outlines if it is large, and
-        their number, 0 if unknown.
+    regions, n_regions : label image of regions or objects (`kind`), and their number, 0 if unknown.
     held : what is locked or fixed; None if nothing has been so far.
     verdict, has_converged : diagnostic summary.
     edits : objects or regions that the user has fixed, or None.
@@ -396,7 +394,6 @@ class Frame:
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
     regions: LabelArray | None = None
-    region_outlines: OutlinedLabels | None = None
     held: LockedImage | None = None
     n_regions: int = 0
     kind: str = "region"

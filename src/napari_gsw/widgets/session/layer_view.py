@@ -17,7 +17,6 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
-from napari_gsw.widgets.layers.lazy_labels import OutlinedLabels
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES, PreviewLayer
 from napari_gsw.widgets.session.array_run import ArrayRun, Frame
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
@@ -178,9 +177,9 @@ class LayerView(QObject):  # type: ignore[misc]
         ]
         parts.append(partial(layers.set_convergence, frame.has_converged, frame.verdict))
         if "regions" in wanted and is_new("regions"):
-            parts.append(partial(self.write_regions, position, frame.regions, frame.region_outlines))
+            parts.append(partial(self.write_regions, position, frame.regions))
         if frame.held is not None and (force or is_new("held")):
-            parts.append(partial(layers.show, "locked", position, frame.held.labels, frame.held.outlines))
+            parts.append(partial(layers.show, "locked", position, frame.held.labels))
         are_split = before is not None and len(frame.numbers) != len(before.numbers)
         if (before is None or are_split) and (self.outlines_sites or layers.pictures("sites")):
             parts.append(partial(layers.show_sites, position, frame.array_run.sites))
@@ -223,12 +222,12 @@ class LayerView(QObject):  # type: ignore[misc]
         if late is not None:
             self.painted_late.emit(position, late)
 
-    def write_regions(self, position: Position, regions: Any, outlines: OutlinedLabels | None = None) -> None:
+    def write_regions(self, position: Position, regions: Any) -> None:
         """Write a label image of regions or objects to its layer and remember it, as :meth:`write` does."""
         seg = self.commands.segmentation
         assert seg is not None
         is_first = not seg.layers.pictures("regions")
-        seg.layers.show("regions", position, regions, outlines)
+        seg.layers.show("regions", position, regions)
         seg.written_regions[position] = regions
         if is_first:
             self.regions_added.emit()

@@ -30,7 +30,6 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.threads import count_cores, lower_priority
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.layers.lazy_labels import outline_if_large
 from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions, Frame, count_corrections, count_labels
 from napari_gsw.widgets.session.run_plan import ArrayJob, ArrayRunMaker, Segmentation
 
@@ -337,7 +336,7 @@ class RunWorker:
         slow: dict[str, Any] = {}
         before = self.newest.get(position)
         if before is not None and before.array_run is array_run:  # nobody may have taken it yet
-            wanted = ("regions", "region_outlines", "n_regions") if "regions" in view.wanted else ()
+            wanted = ("regions", "n_regions") if "regions" in view.wanted else ()
             slow = {name: getattr(before, name) for name in ("boundary", "entropy", "table", *wanted)}
         is_edited = array_run.pictured is not interactive.edits
         if view.wanted and (last or is_edited or now > self._images_due.get(position, 0.0)):
@@ -347,8 +346,7 @@ class RunWorker:
                     slow[name] = image
             if "regions" in view.wanted:
                 regions = array_run.regions(numbers, view.detail, last and array_run.ends_with(view.show))
-                slow |= {"regions": regions, "region_outlines": outline_if_large(regions)}
-                slow["n_regions"] = count_labels(regions)
+                slow |= {"regions": regions, "n_regions": count_labels(regions)}
             self._images_due[position] = _next_time(now, UNCERTAINTY_EVERY)
         if self.commands_only:  # a scribble is displayed at once; its table follows when the chain has settled
             self._tables_due.setdefault(position, now + TABLE_EVERY)
