@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import napari
 
@@ -25,9 +26,7 @@ def panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
 
 def session_reader(path: str | list[str]) -> Callable[[str], list[tuple[None]]] | None:
     """Return the reader of a session file for npe2: it opens the session in the panel, which makes the layers."""
-    if not isinstance(path, str) or not is_session(path):
-        return None
-    return open_in_panel
+    return open_in_panel if isinstance(path, str) and is_session(path) else None
 
 
 def open_in_panel(path: str) -> list[tuple[None]]:
@@ -36,36 +35,19 @@ def open_in_panel(path: str) -> list[tuple[None]]:
     return [(None,)]
 
 
-def run_or_pause() -> None:
-    """Run or pause the segmentation."""
-    panel().run_or_pause()
+def _command(act: Callable[[SegmentationPanel], Any]) -> Callable[[], None]:
+    """Return a command that does something in the panel."""
+
+    def command() -> None:
+        act(panel())
+
+    return command
 
 
-def step() -> None:
-    """Make one sweep."""
-    panel().step()
-
-
-def stop() -> None:
-    """Stop the run and keep the result."""
-    panel().stop()
-
-
-def reset() -> None:
-    """Reset the segmentation."""
-    panel().reset()
-
-
-def next_display() -> None:
-    """Show the next of the states: current, best."""
-    panel().next_display()
-
-
-def lock_painted() -> None:
-    """Lock what was painted."""
-    panel().lock_painted()
-
-
-def unlock_all() -> None:
-    """Unlock all superpixels."""
-    panel().session.corrections.unlock()
+run_or_pause = _command(SegmentationPanel.run_or_pause)
+step = _command(SegmentationPanel.step)
+stop = _command(SegmentationPanel.stop)
+reset = _command(SegmentationPanel.reset)
+next_display = _command(SegmentationPanel.next_display)
+lock_painted = _command(SegmentationPanel.lock_painted)
+unlock_all = _command(lambda panel: panel.session.corrections.unlock())

@@ -38,7 +38,7 @@ def settled(cutter, sites):
     return cutter.count.text().startswith(f"{sites:,} superpixels")
 
 
-def test_a_layer_where_the_image_is(after_cut, viewer):
+def test_a_layer_where_the_image_is(after_cut, viewer, qtbot):
     layer, image = after_cut.layer, viewer.layers["m"]
     assert layer.name == "m [superpixels]"
     assert layer.contour == 1
@@ -48,7 +48,7 @@ def test_a_layer_where_the_image_is(after_cut, viewer):
     assert layer.axis_labels == image.axis_labels
     expected = make_superpixels(normalize_image(image.data), gsw.Settings(site_size=300))
     assert np.array_equal(layer.data, expected)
-    assert settled(after_cut, int(expected.max()))
+    wait_for(qtbot, lambda: settled(after_cut, int(expected.max())))
     assert "borders" in after_cut.count.text()
 
 

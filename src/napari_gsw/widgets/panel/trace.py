@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.labels import ElidedLabel, make_button
-from napari_gsw.widgets.common.layouts import Section, make_column, make_row, set_tab_order
+from napari_gsw.widgets.common.layouts import Section, make_row
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 
@@ -30,8 +30,6 @@ HEIGHT, MIN_MARGIN = 200, 64
 FEW_CLUSTERS = 3
 # Milliseconds that a drawing waits for its turn: longer than Qt waits before it paints what has changed.
 DRAW_DELAY = 50
-# Milliseconds after the dock has opened: nobody has pressed Run by then.
-AFTER_OPENING = 300
 PLOT_TIP = (
     "Click to see the segmentation of that sweep. Drag to move, Ctrl + wheel to zoom, double click to see everything."
 )
@@ -253,8 +251,7 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 class TraceSection(Section):
     """The plot, and below it what can be done with an earlier sweep; the signal `hovered` is that of the plot.
 
-    The plot takes as long to make as all that is above it in the panel, and nobody sees it before the first run: it is
-    made in a turn of its own, when the dock has opened, so that neither that nor the first run waits for it.
+    The plot takes as long to make as all that is above it in the panel: it is made when it is first unfolded.
     """
 
     hovered = Signal(str)
@@ -265,9 +262,6 @@ class TraceSection(Section):
         self._plot: TracePlot | None = None
         self._frame: Frame | None = None
         self.content.setContentsMargins(0, 2, 0, 6)
-        self._room = QWidget()
-        self._room.setFixedHeight(HEIGHT)
-        make_column(parent=self._room)
         self.viewing, self.viewing_text = QWidget(), ElidedLabel("viewing")
         back_tip, go_on_tip = "Show the present sample of the chain", "Continue the chain from this sample"
         self.back_button = make_button("Back to live", back_tip, session.canvas.show_current)
@@ -277,9 +271,7 @@ class TraceSection(Section):
         policy.setRetainSizeWhenHidden(True)  # nothing moves when it comes and goes
         self.viewing.setSizePolicy(policy)
         self.viewing.setVisible(False)
-        self.content.addWidget(self._room)
         self.content.addWidget(self.viewing)
-        self._turn = make_timer(self, self._show_frame)
         # Whether it was unfolded for the first run, which happens once: what the user folds away stays folded.
         self._shown = False
 
@@ -293,9 +285,7 @@ class TraceSection(Section):
             plot.sweep_clicked.connect(self.session.canvas.view_sweep)
             plot.hovered.connect(self.hovered)
             self.session.drawable.connect(plot.draw_waiting)
-            self._room.layout().addWidget(plot)
-            if self.button.isChecked():  # it was unfolded before the plot was there
-                set_tab_order(self.help, self.body)
+            self.content.insertWidget(0, plot)
         return self._plot
 
     def follow_theme(self, name: str) -> None:
@@ -323,14 +313,14 @@ class TraceSection(Section):
         return self.plot.picture()
 
     def showEvent(self, event: QShowEvent) -> None:
-        if not self._turn.isActive() and (self._plot is None or self.button.isChecked()):
-            self._turn.start(AFTER_OPENING if self._plot is None else 0)  # with what came while the dock was hidden
         super().showEvent(event)
+        if self.button.isChecked():  # with what came while the dock was hidden
+            self._show_frame()
 
     def _toggle(self, on: bool) -> None:
-        super()._toggle(on)
         if on:  # with what came while it was folded
-            self._turn.start(0)
+            self._show_frame()
+        super()._toggle(on)
 
     def _show_frame(self) -> None:
         if (frame := self._frame) is None:

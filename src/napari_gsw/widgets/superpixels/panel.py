@@ -41,8 +41,8 @@ HINT = (
 )
 # Milliseconds without a change before a preview is made.
 PREVIEW_DELAY = 300
-# Result of the worker: the source, its superpixels, the number of their borders, and their boxes.
-Superpixels = tuple[ImageSource, NDArray[np.int32], int, dict[int, Box]]
+# Result of the worker: the source, its superpixels, and their boxes.
+Superpixels = tuple[ImageSource, NDArray[np.int32], dict[int, Box]]
 
 
 class SuperpixelPanel(DockPanel):
@@ -174,7 +174,6 @@ class SuperpixelPanel(DockPanel):
         try:
             positions = source.positions
             sites = np.zeros(source.label_shape, np.int32)
-            n_borders = 0
             for i, position in enumerate(positions):
                 if self._is_cancelled:
                     return None
@@ -182,9 +181,8 @@ class SuperpixelPanel(DockPanel):
                 image = replace(image, spacing=parse_spacing(source.spacing, len(image.shape)))
                 yield "making superpixels ..." + (f" {i + 1} of {len(positions)}" if len(positions) > 1 else "")
                 of_slice = make_superpixels(image, settings, source.mask_at(position))
-                n_borders += _count_borders(image, of_slice)
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
-            return source, sites, n_borders, find_boxes(sites)
+            return source, sites, find_boxes(sites)
         except Exception as reason:
             return labels.WorkerFailure(reason)
 
@@ -195,30 +193,24 @@ class SuperpixelPanel(DockPanel):
             return
         if result is None or self._is_cancelled or result[0].layer not in self.viewer.layers:
             return
-        source, sites, n_borders, boxes = result
+        source, sites, boxes = result
         image_id = str(source.layer.unique_id)
         data = sites.astype(np.uint16) if sites.max() <= np.iinfo(np.uint16).max else sites
-        self._drop_painter()
         layer = self.layer
+        self._drop_layer()
         is_same = layer is not None and layer.metadata.get(SUPERPIXELS_OF) == image_id
         if layer is not None and is_same and (layer.data.shape, layer.data.dtype) == (data.shape, data.dtype):
             layer.data = data
         else:
-            layer = self.layer = add_labels(
-                self.viewer,
-                data,
-                name=f"{source.layer.name} [superpixels]",
-                metadata=make_metadata("superpixels", {SUPERPIXELS_OF: image_id}),
-                contour=1,
-                **source.geometry(),
-            )
-        self.painter = SitePainter(layer, source, boxes, self._on_painted, self.steps)
-        self._show_count(int(len(np.unique(sites)) - (sites.min() == 0)), n_borders)
+            look: dict[str, Any] = {"name": f"{source.layer.name} [superpixels]", "contour": 1, **source.geometry()}
+            look["metadata"] = make_metadata("superpixels", {SUPERPIXELS_OF: image_id})
+            layer = add_labels(self.viewer, data, **look)
+        self.layer = layer
+        self.painter = SitePainter(layer, source, boxes, self._count, self.steps)
+        self._count()
 
-    def _show_count(self, n_sites: int, n_borders: int) -> None:
-        self.count.setText(f"{n_sites:,} superpixels, {n_borders:,} borders")
-
-    def _on_painted(self) -> None:
+    def _count(self) -> None:
+        """Count superpixels and borders in the background."""
         if self.layer is None or self.painter is None:
             return
         source, data = self.painter.source, np.array(self.layer.data)
@@ -226,15 +218,12 @@ class SuperpixelPanel(DockPanel):
         number = self._n_counts
 
         def count() -> tuple[int, int]:
-            n_borders = 0
-            for position in source.positions:
-                sites = data[source.index(position)].astype(np.int32)
-                n_borders += _count_borders(NormalizedImage(np.zeros((*sites.shape, 1), np.float32), False), sites)
-            return len(np.unique(data[data > 0])), n_borders
+            slices = [data[source.index(position)] for position in source.positions]
+            return len(np.unique(data[data > 0])), sum(map(_count_borders, slices))
 
         def show(counts: tuple[int, int]) -> None:
             if number == self._n_counts and self.connections.is_open:  # a later stroke has its own count
-                self._show_count(*counts)
+                self.count.setText("{:,} superpixels, {:,} borders".format(*counts))
 
         worker = make_worker(count)
         worker.returned.connect(show)
@@ -250,14 +239,11 @@ class SuperpixelPanel(DockPanel):
 
     # ---- the end
 
-    def _drop_painter(self) -> None:
+    def _drop_layer(self) -> None:
+        """Leave the layer of superpixels to the user."""
         if self.painter is not None:
             self.painter.detach()
-            self.painter = None
-
-    def _drop_layer(self) -> None:
-        self._drop_painter()
-        self.layer = None
+        self.painter = self.layer = None
 
     def _end(self) -> None:
         self._is_cancelled, self._starts_again = True, False
@@ -266,7 +252,8 @@ class SuperpixelPanel(DockPanel):
         self._drop_layer()
 
 
-def _count_borders(image: NormalizedImage, sites: NDArray[np.int32]) -> int:
+def _count_borders(sites: NDArray[np.integer]) -> int:
     """Count the edges of the region graph."""
     compact = np.unique(sites, return_inverse=True)[1].reshape(sites.shape).astype(np.int32)
+    image = NormalizedImage(np.zeros((*sites.shape, 1), np.float32), False)
     return len(build_region_graph(image, compact + (0 if (sites == 0).any() else 1)).edges)
