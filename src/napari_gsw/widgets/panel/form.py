@@ -57,11 +57,12 @@ class ClusterEstimate(QObject):  # type: ignore[misc]
         if not isinstance(prior, Truncated) or (sites <= AT_ONCE and self._answers):
             return expected_clusters(prior, sites)
         question = (prior, sites)
+        answer = self._answers.get(question)
         if question not in self._answers and sites <= MAX_IN_BACKGROUND and not self._is_busy:
             self._is_busy = True
             # A thread of its own: those of Qt are as many as there are cores, and a run would wait for one.
             threading.Thread(target=self._answer, args=question, name="gsw-forecast", daemon=True).start()
-        return self._answers.get(question)
+        return answer
 
     def _answer(self, prior: PartitionPrior, sites: int) -> None:
         self._answers = {(prior, sites): expected_clusters(prior, sites)}
