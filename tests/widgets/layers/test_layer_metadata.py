@@ -80,8 +80,8 @@ def test_superpixels_are_known_after_they_were_renamed(panel, qtbot, viewer):
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     layer = cutter.layer
     assert layer.metadata["napari-gsw layer"] == "superpixels"
+    wait_for(qtbot, lambda: cutter.count.text().endswith("borders"))
     count = cutter.count.text()
-    assert count.endswith("borders")
     layer.name = "anything"
     viewer.layers["m"].name = "image"
     assert cutter.count.text() == count
