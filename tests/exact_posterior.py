@@ -135,7 +135,7 @@ def agreement(
     if sweeping:
         splits = moves if moves.splits else None
         codes = _codes(
-            chain.target, made, chain.state, chain.draws.table, options.schedule, splits, chain.rng, sweeps
+            chain.target, made, chain.state, chain.draws.buffer, options.schedule, splits, chain.rng, sweeps
         )  # fmt: skip
     else:
         codes = _codes_of_splits(chain.target, chain.state, moves, inverse_temperature, chain.rng, sweeps)

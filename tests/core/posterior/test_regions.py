@@ -10,7 +10,6 @@ import pytest
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
 from problems import planar
 
@@ -95,16 +94,6 @@ def test_a_problem_without_an_image_counts_sites():
     assert np.bincount(found).min() >= 3
 
 
-def test_means_and_pixels_of_the_graph():
-    image = np.random.default_rng(1).random((20, 24))
-    problem = gsw.prepare(image, site_size=30, denoise="no")
-    seen = normalize_image(image).channels[..., 0]
-    for site in range(problem.n):
-        inside = problem.sites == site + 1
-        assert problem.graph.pixels[site] == inside.sum()
-        assert problem.graph.means[site, 0] == pytest.approx(seen[inside].mean(), rel=1e-5)
-
-
 # ---- the hierarchy
 
 
@@ -131,16 +120,6 @@ def test_levels_nest_and_have_as_many_regions_as_asked_for(stripes):
     assert all(nested(coarse, fine) for coarse, fine in itertools.pairwise(levels))
 
 
-def test_couplings_order_what_the_posterior_is_sure_of(stripes):
-    """All boundaries are as good as certain; the weak ones go first all the same."""
-    tree = make_boundary_tree(stripes, np.zeros(len(stripes.edges)))
-    labels = tree.labels_with(20)
-    i, j = stripes.edges.T
-    kept = labels[i] != labels[j]
-    contrast = stripes.graph.contrast
-    assert contrast[kept].mean() > 2 * contrast[~kept].mean()
-
-
 def test_learnt_couplings_are_log_odds_again(stripes):
     """Twice the strength, or another neutral point, is the same evidence of boundaries: the same hierarchy."""
     odds = np.random.default_rng(0).normal(0, 2, len(stripes.edges))
@@ -151,22 +130,6 @@ def test_learnt_couplings_are_log_odds_again(stripes):
         trees.append(make_boundary_tree(one, np.full(len(odds), 0.5)))
     assert trees[0].height == pytest.approx(trees[1].height)
     assert np.array_equal(trees[0].labels_with(30), trees[1].labels_with(30))
-
-
-def test_no_level_is_one_region_with_specks(stripes):
-    """The specks are the sharper, and the smaller."""
-    tree = make_boundary_tree(stripes, np.zeros(len(stripes.edges)))
-    pixels = stripes.graph.pixels
-    for count in (3, 5, 7, 12, 28):
-        labels = tree.labels_with(count)
-        share = np.bincount(labels, pixels) / pixels.sum()
-        assert share.max() < 0.75, count
-
-
-def test_a_problem_without_an_image_has_levels_too():
-    plain = planar(n=60)
-    together = np.linspace(0.1, 0.9, len(plain.edges))
-    assert make_boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
 
 
 def test_regions_join_where_their_boundary_is_weak_and_nowhere_else(stripes):
