@@ -7,7 +7,6 @@ import napari_gsw as gsw
 from napari_gsw.core.features.input_maps import (
     MAX_CHANNELS,
     MIN_DOUBT,
-    apply_reduction,
     fit_reduction,
     format_map_notes,
     guess_value_range,
@@ -161,7 +160,7 @@ def test_components_are_white_and_hold_what_varies():
     hidden = rng.normal(size=(400, 3))
     values = (hidden @ rng.normal(size=(3, 20)) + 0.01 * rng.normal(size=(400, 20))) * np.arange(1, 21) + 5
     reduction = fit_reduction([values.reshape(20, 20, 20)], 3)
-    found = apply_reduction(values.reshape(20, 20, 20), reduction).reshape(400, 3)
+    found = reduction.apply(values.reshape(20, 20, 20)).reshape(400, 3)
     assert np.allclose(np.cov(found.T, bias=True), np.eye(3), atol=1e-3)
     assert np.allclose(found.mean(axis=0), 0, atol=1e-4)
     scaled = (values - values.mean(axis=0)) / values.std(axis=0)
@@ -173,7 +172,7 @@ def test_components_are_white_and_hold_what_varies():
 def test_a_constant_channel_among_many_adds_nothing():
     values = rng.normal(size=(10, 10, 12))
     spoilt = np.concatenate((values, np.full((10, 10, 1), 7.0)), axis=-1)
-    a, b = (apply_reduction(v, fit_reduction([v], 4)) for v in (values, spoilt))
+    a, b = (fit_reduction([v], 4).apply(v) for v in (values, spoilt))
     assert np.allclose(a, b, atol=1e-4)
 
 

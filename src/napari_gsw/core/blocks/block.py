@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -9,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from napari_gsw.core.array_types import ChannelImage, Float32Array, Float64Array, Int32Array, Sites
+from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
-from napari_gsw.core.features.input_maps import NO_MAPS, InputMaps, make_sites, select_site_image
+from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.input_maps import InputMaps, make_sites, select_site_image
 from napari_gsw.core.features.network import HALO, STRIDE, load_network
 from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.features.words import bin_luminance, make_histograms, to_codebook_space, to_lab
@@ -45,38 +47,23 @@ HIGH, LOW = 1, 0
 
 @dataclass(frozen=True, eq=False)
 class BlockContext:
-    """The image, and what is the same for all its blocks.
+    """The image, and what is the same for all its blocks."""
 
-    Attributes
-    ----------
-    image : lazy array; `letters` names its axes, including those of length 1 that are not space.
-    grid : the blocks, in space.
-    halo : pixels around a block that are read, too.
-    band : pixels on either side of a border in which the sites of two blocks are compared.
-    site_size : pixels of a site.
-    sites, mask : of the image's shape, lazy or not, or None.
-    span, levels : intensity range of the image, or scale of its foreground signal.
-    network : whether learnt couplings use the network that the settings name.
-    maps : input maps.
-    counts : the histograms to make, of ``luminance``, ``colour``, ``texture``, ``photo_colour``, ``photo_texture``.
-    books : their codebooks; luminance has none.
-    """
-
-    image: Any
-    letters: str
+    image: Any  # lazy array
+    letters: str  # its axes, including those of length 1 that are not space
     settings: Settings
-    grid: Grid
-    halo: int
-    band: int
-    site_size: float
-    sites: Any = None
+    grid: Grid  # of the blocks, in space
+    halo: int  # pixels around a block that are read, too
+    band: int  # pixels on either side of a border in which the sites of two blocks are compared
+    site_size: float  # pixels of a site
+    sites: Any = None  # of the image's shape, lazy or not, or None
     mask: Any = None
-    span: IntensityRange | None = None
+    span: IntensityRange | None = None  # intensity range of the image, or scale of its foreground signal
     levels: SignalScale | None = None
-    network: bool = False
-    maps: InputMaps = NO_MAPS
-    counts: tuple[str, ...] = ()
-    books: dict[str, Codebook] = field(default_factory=dict)
+    network: bool = False  # whether learnt couplings use the network that the settings name
+    maps: InputMaps = field(default_factory=InputMaps)
+    counts: tuple[str, ...] = ()  # histograms to make, by their names in BlockFeatures
+    books: dict[str, Codebook] = field(default_factory=dict)  # their codebooks; luminance has none
 
     def pixels(self, part: Slices) -> NDArray[Any]:
         """Read the values of a part of the image, with channels last."""
@@ -115,60 +102,33 @@ class BlockContext:
         noise = self.levels.noise if self.levels is not None else self.span.noise if self.span is not None else None
         return 0 if noise is None else DENOISE_HALO if len(self.grid.shape) == 2 else REACH_IN_DEPTH
 
-    def reach(self, index: Index, axis: int) -> int:
-        """Return the pixels on either side of the border after a block in which sites are compared."""
-        return min(self.band, *self.grid.chunks[axis][index[axis] : index[axis] + 2])
-
 
 class BlockBorder(NamedTuple):
-    """A block at one of its borders.
+    """A block at one of its borders."""
 
-    Attributes
-    ----------
-    pieces : pieces in the outermost plane.
-    channels : channels of these pixels.
-    band : sites on both sides of the border, before they are cut there.
-    drawn, marked : boundary probability of the network and log odds of a map at these pixels; None without one.
-    """
-
-    pieces: CompressedArray
-    channels: ChannelImage
-    band: CompressedArray
-    drawn: Float32Array | None = None
-    marked: Float32Array | None = None
+    pieces: CompressedArray  # in the outermost plane
+    band: CompressedArray  # sites on both sides of the border, before they are cut there
+    # channels in the outermost plane; boundary probability of the network (drawn), log odds of a map (marked), if any
+    planes: dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Description of a block with p pieces of sites.
+    """Description of a block with p pieces of sites."""
 
-    Attributes
-    ----------
-    pieces : pieces 1..p of its pixels.
-    uncut : (p + 1,) the site of each piece before sites were cut at the border.
-    mass : (p,) pixels.
-    sums, squares : (p, C + axes) of the channels and of the position from 0 to 1.
-    edges, length, steps : (e, 2) touching pieces from 0, the faces between them, and the sum of differences there.
-    words : histograms (p, words) by the name of the codebook.
-    sides : by axis and LOW or HIGH, where there is a neighbour.
-    maps : what the input maps say; None without any.
-    drawn, places : (e,) sum of the network's boundary probability over the faces and (p, 8) of its embedding; None
-        without a network.
-    """
-
-    pieces: CompressedArray
-    uncut: Int32Array
-    mass: NDArray[np.int64]
-    sums: Float64Array
-    squares: Float64Array
-    edges: Int32Array
-    length: Float64Array
-    steps: Float64Array
-    words: dict[str, csr_array]
-    sides: dict[tuple[int, int], BlockBorder]
+    pieces: CompressedArray  # 1..p of its pixels
+    uncut: Int32Array  # (p + 1,) the site of each piece before sites were cut at the border
+    mass: NDArray[np.int64]  # (p,) pixels
+    sides: dict[tuple[int, int], BlockBorder]  # by axis and end
+    sums: Any = None  # (p, C + axes) of the channels and of the position from 0 to 1
+    squares: Any = None
+    edges: Any = None  # (e, 2) pieces that touch within the block
+    length: Any = None  # (e,) faces between them, and the sum of colour differences there
+    steps: Any = None
+    words: dict[str, csr_array] = field(default_factory=dict)  # (p, words) histograms
     maps: BlockMaps | None = None
-    drawn: Float64Array | None = None
-    places: Float64Array | None = None
+    drawn: Any = None  # (e,) sum of the network's boundary probability, and (p, 8) of its embedding
+    places: Any = None
 
 
 def describe_block(context: BlockContext, index: Index) -> Block:
@@ -182,63 +142,53 @@ def describe_block(context: BlockContext, index: Index) -> Block:
     site_image = select_site_image(block_image, context.maps, context.settings, inside)
     graph = build_region_graph(site_image, pieces)
     sums, squares = _compute_moments(block_image, pieces, inside, context.grid.shape)
-    block = Block(
+    planes = {"channels": site_image.channels}
+    maps = drawn = None
+    network_values: dict[str, Float64Array] = {}
+    if context.maps:
+        if "boundaries" in context.maps:
+            planes["marked"] = context.maps["boundaries"].log_odds(inside)
+        maps = summarize_block_maps(context.maps, inside, pieces, graph, context.spacing)
+    if context.network:
+        drawn, places = _apply_network(context, index)
+        planes["drawn"] = drawn
+        network_values = {
+            "drawn": sum_over_faces(drawn, pieces, graph.edges),
+            "places": mean_per_site(places, pieces) * graph.pixels[:, np.newaxis],
+        }
+    return Block(
         pieces=CompressedArray.of(pieces),
         uncut=uncut,
         mass=graph.pixels,
+        sides=describe_borders(context, index, sites, pieces, planes),
         sums=sums,
         squares=squares,
         edges=graph.edges,
         length=graph.length,
         steps=graph.contrast * graph.length,
         words={name: _count_words(name, context, image, block_image, pieces, core) for name in context.counts},
-        sides=describe_borders(context, index, sites, pieces, site_image, around, inside),
+        maps=maps,
+        **network_values,
     )
-    if context.maps:
-        if context.maps.boundaries is not None:
-            _add_to_borders(block, "marked", context.maps.boundaries.log_odds(inside))
-        maps = summarize_block_maps(context.maps, inside, pieces, graph, context.spacing)
-        block = replace(block, maps=maps)
-    return _add_network(context, index, block, pieces) if context.network else block
 
 
-def _add_to_borders(block: Block, name: str, values: Float32Array) -> None:
-    for key, side in block.sides.items():
-        change: dict[str, Any] = {name: values[_border_plane(*key, values.ndim)].copy()}
-        block.sides[key] = side._replace(**change)
-
-
-def _border_plane(axis: int, end: int, ndim: int) -> tuple[int | slice, ...]:
-    return tuple(-1 * end if a == axis else slice(None) for a in range(ndim))
-
-
-def _add_network(context: BlockContext, index: Index, block: Block, pieces: Sites) -> Block:
-    """Add the output of the network, which needs a wider halo than the rest."""
+def _apply_network(context: BlockContext, index: Index) -> tuple[Float32Array, Float32Array]:
+    """Compute boundary probability and embedding by the network, which needs a wider halo than the rest."""
     network = load_network(context.settings.network, "photo")
     assert network is not None
-    inside = context.grid.inside(index)
     # From a multiple of the stride on, so that coarse pixels are those of the image in memory.
     around = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
     denoised = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else around
     lab = to_lab(context.picture_of(context.pixels(denoised)))[crop(denoised, around)]
     maps = network.predict(np.ascontiguousarray(lab), n_threads=1)  # blocks run in parallel
-    drawn, places = (array[crop(around, inside)] for array in (maps.fine[..., 0], maps.embedding))
-    _add_to_borders(block, "drawn", drawn)
-    place_sums = mean_per_site(places, pieces) * block.mass[:, np.newaxis]
-    return replace(block, drawn=sum_over_faces(drawn, pieces, block.edges), places=place_sums)
+    core = crop(around, context.grid.inside(index))
+    return maps.fine[..., 0][core], maps.embedding[core]
 
 
 def find_pieces(sites: Sites) -> tuple[Sites, Int32Array]:
-    """Find the connected pieces of the sites of a block.
+    """Find the connected pieces of the sites of a block, which are cut at its border.
 
-    Parameters
-    ----------
-    sites : int32 label image, cut at the border of the block; 0 for none.
-
-    Returns
-    -------
-    pieces : int32 label image 1..p in the order of their first pixel, 0 for none.
-    uncut : (p + 1,) int32 the site of each piece; entry 0 is 0.
+    Returns the pieces 1..p in the order of their first pixel, 0 for none, and (p + 1,) the site of each; entry 0 is 0.
     """
     pieces = label_connected(np.ascontiguousarray(sites)) if sites.any() else np.zeros(sites.shape, np.int32)
     uncut = np.zeros(int(pieces.max()) + 1, np.int32)
@@ -251,29 +201,28 @@ def describe_borders(
     index: Index,
     sites: Sites,
     pieces: Sites,
-    image: NormalizedImage,
-    around: Slices,
-    inside: Slices,
+    planes: Mapping[str, NDArray[Any]] = {},
+    halo: int | None = None,
 ) -> dict[tuple[int, int], BlockBorder]:
-    """Describe the borders of a block: `sites` around it, and its own `pieces` and image."""
+    """Describe the borders of a block: `sites` with a halo, its own `pieces`, and images of which borders are kept."""
+    around = context.grid.around(index, context.halo if halo is None else halo)
+    inside = context.grid.inside(index)
     sides = {}
-    for axis in range(pieces.ndim):
-        for end in (LOW, HIGH):
-            if index[axis] == (0 if end == LOW else context.grid.counts[axis] - 1):
-                continue
-            before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
-            reach = context.reach(before, axis)
-            border = inside[axis].stop if end == HIGH else inside[axis].start
-            strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
-            plane = _border_plane(axis, end, pieces.ndim)
-            band = CompressedArray.of(sites[crop(around, strip)])
-            sides[axis, end] = BlockBorder(CompressedArray.of(pieces[plane]), image.channels[plane].copy(), band)
+    for axis, end in itertools.product(range(pieces.ndim), (LOW, HIGH)):
+        if index[axis] == (0 if end == LOW else context.grid.counts[axis] - 1):
+            continue
+        before = index if end == HIGH else (*index[:axis], index[axis] - 1, *index[axis + 1 :])
+        border = inside[axis].stop if end == HIGH else inside[axis].start
+        # Within a distance of the border that both blocks have.
+        reach = min(context.band, *context.grid.chunks[axis][before[axis] : before[axis] + 2])
+        strip = tuple(slice(border - reach, border + reach) if a == axis else s for a, s in enumerate(inside))
+        plane = tuple(-end if a == axis else slice(None) for a in range(pieces.ndim))
+        sides[axis, end] = BlockBorder(
+            CompressedArray.of(pieces[plane]),
+            CompressedArray.of(sites[crop(around, strip)]),
+            {name: values[plane].copy() for name, values in planes.items()},
+        )
     return sides
-
-
-def load_photo_codebooks() -> dict[str, Codebook]:
-    """Load the codebooks that learnt couplings use."""
-    return {"photo_colour": load_builtin_codebook("lab"), "photo_texture": load_builtin_codebook("texture")}
 
 
 def _make_block_sites(context: BlockContext, image: NormalizedImage, around: Slices) -> Sites:
@@ -297,25 +246,22 @@ def _compute_moments(
     image: NormalizedImage, pieces: Sites, inside: Slices, shape: tuple[int, ...]
 ) -> tuple[Float64Array, Float64Array]:
     """Compute (p, C + axes) sums and sums of squares over each piece, of the channels and of the position."""
-    flat, p = pieces.ravel(), int(pieces.max())
-    columns = [image.channels[..., c] for c in range(image.channels.shape[-1])]
-    for axis, (n, part) in enumerate(zip(shape, inside, strict=True)):
-        position = np.linspace(0, 1, n, dtype=np.float32)[part]
-        position = position.reshape([-1 if a == axis else 1 for a in range(pieces.ndim)])
-        columns.append(np.broadcast_to(position, pieces.shape))
-    sums, squares = np.zeros((p, len(columns))), np.zeros((p, len(columns)))
-    for c, column in enumerate(columns):
+    axes = (np.linspace(0, 1, n, dtype=np.float32)[part] for n, part in zip(shape, inside, strict=True))
+    positions = np.broadcast_arrays(*np.meshgrid(*axes, indexing="ij", sparse=True))
+    flat, size = pieces.ravel(), int(pieces.max()) + 1
+    sums, squares = [], []
+    for column in (*np.moveaxis(image.channels, -1, 0), *positions):
         values = column.ravel().astype(np.float64)
-        sums[:, c] = np.bincount(flat, values, p + 1)[1:]
-        squares[:, c] = np.bincount(flat, values * values, p + 1)[1:]
-    return sums, squares
+        sums.append(np.bincount(flat, values, size)[1:])
+        squares.append(np.bincount(flat, values * values, size)[1:])
+    return np.stack(sums, axis=1), np.stack(squares, axis=1)
 
 
 def _count_words(
     name: str, context: BlockContext, image: NormalizedImage, block_image: NormalizedImage, pieces: Sites, core: Slices
 ) -> csr_array:
-    """Make the (p, words) histogram of one codebook in 32 bits; texture needs the surroundings of the block."""
-    if name == "luminance":
+    """Make the (p, words) histogram of a name in 32 bits; texture needs the surroundings of the block."""
+    if name not in context.books:
         words, n_words = bin_luminance(block_image, context.settings.bins), context.settings.bins
     else:
         book = context.books[name]

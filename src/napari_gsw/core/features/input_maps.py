@@ -5,8 +5,8 @@ A map may be coarser than the image, lie in memory or be lazy, and have its chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -23,10 +23,8 @@ from napari_gsw.core.sites.superpixels import check_mask, find_basins, make_supe
 
 # The names of the arguments.
 MAP_NAMES = ("features", "boundaries", "foreground")
-# Probabilities are clipped to [MIN_DOUBT, 1 - MIN_DOUBT].
-MIN_DOUBT = 0.01
-# Values on both sides of 0..1 and within this bound are taken for log odds.
-MAX_LOGIT = 50.0
+# Probabilities are clipped to [MIN_DOUBT, 1 - MIN_DOUBT]; small values on both sides of 0..1 are taken for log odds.
+MIN_DOUBT, MAX_LOGIT = 0.01, 50.0
 # More channels would need a large covariance matrix; squares of larger values might not be finite.
 MAX_CHANNELS, MAX_VALUE = 4096, 1e100
 # Pixels of a lazy map that are checked together; pixels that a reduction is learnt from, and converted at a time.
@@ -53,12 +51,12 @@ class ValueRange(NamedTuple):
 
     def log_odds(self, values: NDArray[Any]) -> Float32Array:
         """Convert values of any shape and type to log odds, clipped by `MIN_DOUBT`."""
-        limit = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
+        wide = values.astype(np.float64)
         if self.logits:
-            return np.clip(values.astype(np.float64), -limit, limit).astype(np.float32)
-        probability = (values.astype(np.float64) - self.low) / (self.high - self.low)
-        probability = np.clip(probability, MIN_DOUBT, 1 - MIN_DOUBT)
-        return np.log(probability / (1 - probability)).astype(np.float32)
+            limit = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
+            return np.clip(wide, -limit, limit).astype(np.float32)
+        probability = np.clip((wide - self.low) / (self.high - self.low), MIN_DOUBT, 1 - MIN_DOUBT)
+        return np.asarray(np.log(probability / (1 - probability)), np.float32)
 
 
 def parse_value_range(setting: str, text: str) -> ValueRange | None:
@@ -97,25 +95,60 @@ def guess_value_range(samples: Sequence[NDArray[Any]]) -> ValueRange:
     return ValueRange(low, high if low < high else low + 1, guessed=True)
 
 
+class ChannelReduction(NamedTuple):
+    """Principal components of many channels, or the intensity range of a few."""
+
+    range: IntensityRange | None
+    mean: Float64Array  # (C,)
+    basis: Float64Array  # (C, components)
+    share: float = 1.0  # of the variance of all channels, each scaled to variance 1, in the components
+
+    def apply(self, values: NDArray[Any]) -> ChannelImage:
+        """Convert values (..., C) to (..., channels) float32."""
+        if self.range is not None:
+            return scale_channels(values, self.range)
+        rows = values.reshape(-1, values.shape[-1])
+        out = np.empty((len(rows), self.basis.shape[1]), np.float32)
+        for first in range(0, len(rows), CONVERTED_PIXELS):
+            some = slice(first, first + CONVERTED_PIXELS)
+            out[some] = (rows[some].astype(np.float64) - self.mean) @ self.basis
+        return out.reshape(*values.shape[:-1], -1)
+
+
+def fit_reduction(samples: Sequence[NDArray[Any]], components: int) -> ChannelReduction:
+    """Fit the reduction of a map to a number of components, from samples (..., C) of it."""
+    channels = samples[0].shape[-1]
+    if channels <= components:
+        return ChannelReduction(estimate_range(samples, False), np.zeros(0), np.zeros((0, 0)))
+    every = max(1, sum(sample.size // channels for sample in samples) // LEARNT_PIXELS)
+    rows = np.concatenate([sample.reshape(-1, channels)[::every] for sample in samples]).astype(np.float64)
+    mean, spread = rows.mean(axis=0), rows.std(axis=0)
+    unit = np.where(spread > 0, spread, np.inf)  # a constant channel adds nothing
+    rows = (rows - mean) / unit
+    variance, axes = np.linalg.eigh(rows.T @ rows / len(rows))
+    variance, axes = variance[::-1], axes[:, ::-1]
+    count = max(1, int((variance[:components] > MIN_VARIANCE_SHARE * variance[0]).sum()))
+    axes, kept = axes[:, :count], variance[:count]
+    # The sign of an axis depends on the library, so its largest entry is made positive.
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
+    scale = np.sqrt(np.where(kept > 0, kept, 1.0))
+    total = float(variance.sum())
+    share = float(kept.sum() / total) if total > 0 else 1.0
+    return ChannelReduction(None, mean, axes / scale / unit[:, np.newaxis], share)
+
+
 @dataclass(frozen=True, eq=False)
 class InputMap:
-    """A map whose axes are known.
-
-    Attributes
-    ----------
-    array : in memory or lazy.
-    channel_axis : None if there is none, and one channel.
-    space_axes : in the order of the image's; other axes have length 1.
-    shape : of the image's space.
-    steps : pixels of the image along each axis that one pixel of the map covers.
-    """
+    """A map, in memory or lazy, whose axes are known."""
 
     name: str
     array: Any
-    channel_axis: int | None
-    space_axes: tuple[int, ...]
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    channel_axis: int | None  # None: one channel
+    space_axes: tuple[int, ...]  # in the order of the image's; other axes have length 1
+    shape: tuple[int, ...]  # of the image's space
+    steps: tuple[int, ...]  # pixels of the image along each axis that one pixel of the map covers
+    range: ValueRange | None = None  # of a map of probabilities
+    reduction: ChannelReduction | None = None  # of a map of features
 
     @property
     def channels(self) -> int:
@@ -146,13 +179,35 @@ class InputMap:
             raise InputError(f"{self.name} must have values in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
         return values
 
+    def log_odds(self, slices: Slices | None = None) -> Float32Array:
+        """Compute the log odds of a part of the image, or of all of it."""
+        assert self.range is not None
+        return self.range.log_odds(self.read(slices)[..., 0])
+
+    def read_features(self, slices: Slices | None = None) -> ChannelImage:
+        """Compute the reduced channels (..., k) of a part of the image, or of all of it."""
+        assert self.reduction is not None
+        return self.reduction.apply(self.read(slices))
+
+    @property
+    def lab_per_unit(self) -> float:
+        """Units of Lab that a unit of a reduced channel is worth."""
+        return COMPONENT_LAB if self.reduction and self.reduction.range is None else 1.0
+
     @property
     def notes(self) -> dict[str, Any]:
-        """Describe the recognised shape, for JSON."""
+        """Describe the recognised axes, the reduction of channels and the range, for JSON."""
         first = self.channel_axis is not None and self.channel_axis < min(self.space_axes)
         axis = "none" if self.channel_axis is None else "first" if first else "last"
-        coarser = {} if max(self.steps) == 1 else {"coarser": list(self.steps)}
-        return {"channels": self.channels, "channel_axis": axis, **coarser}
+        notes: dict[str, Any] = {"channels": self.channels, "channel_axis": axis}
+        if max(self.steps) > 1:
+            notes["coarser"] = list(self.steps)
+        if self.reduction and self.reduction.range is None:
+            notes["components"] = self.reduction.basis.shape[1]
+            notes["variance"] = round(self.reduction.share, 4)
+        if self.range:
+            notes["range"] = self.range.text
+        return notes
 
 
 def open_input_map(name: str, given: Any, shape: tuple[int, ...], channel_axis: str = "auto") -> InputMap:
@@ -198,127 +253,30 @@ def _find_layouts(name: str, array: Any, axes: list[int], shape: tuple[int, ...]
         splits += [(axes[-1], tuple(axes[:-1]))] if channel_axis != "first" else []
     layouts = []
     for axis, space in splits:
-        steps = [_find_step(n, int(array.shape[a])) for n, a in zip(shape, space, strict=True)]
+        steps = tuple(_find_step(n, int(array.shape[a])) for n, a in zip(shape, space, strict=True))
         # A coarser map is as coarse along both axes of a slice.
-        if None not in steps and steps[-1] == steps[-2] and steps[0] in (1, steps[-1]):
-            layouts.append(InputMap(name, array, axis, space, shape, tuple(steps)))  # type: ignore[arg-type]
+        if min(steps) > 0 and steps[-1] == steps[-2] and steps[0] in (1, steps[-1]):
+            layouts.append(InputMap(name, array, axis, space, shape, steps))
     return layouts
 
 
-def _find_step(fine: int, coarse: int) -> int | None:
-    """Find how many of `fine` pixels one of `coarse` pixels covers, if an integer explains it.
+def _find_step(fine: int, coarse: int) -> int:
+    """Find how many of `fine` pixels one of `coarse` pixels covers; 0 if no integer explains it.
 
     >>> _find_step(100, 100), _find_step(100, 34), _find_step(100, 33), _find_step(100, 60), _find_step(100, 200)
-    (1, 3, 3, None, None)
+    (1, 3, 3, 0, 0)
     """
-    if not 0 < coarse <= fine:
-        return None
-    step = round(fine / coarse)
-    return step if coarse in (fine // step, -(-fine // step)) else None
+    step = round(fine / coarse) if 0 < coarse <= fine else 0
+    return step if step and coarse in (fine // step, -(-fine // step)) else 0
 
 
-class ChannelReduction(NamedTuple):
-    """Principal components of many channels, or the intensity range of a few."""
-
-    range: IntensityRange | None
-    mean: Float64Array  # (C,)
-    basis: Float64Array  # (C, components)
-    share: float = 1.0  # of the variance of all channels, each scaled to variance 1, in the components
-
-
-def fit_reduction(samples: Sequence[NDArray[Any]], components: int) -> ChannelReduction:
-    """Fit the reduction of a map to a number of components, from samples (..., C) of it."""
-    channels = samples[0].shape[-1]
-    if channels <= components:
-        return ChannelReduction(estimate_range(samples, False), np.zeros(0), np.zeros((0, 0)))
-    pixels = sum(sample.size // channels for sample in samples)
-    every = max(1, pixels // LEARNT_PIXELS)
-    rows = np.concatenate([sample.reshape(-1, channels)[::every] for sample in samples]).astype(np.float64)
-    mean, spread = rows.mean(axis=0), rows.std(axis=0)
-    unit = np.where(spread > 0, spread, np.inf)  # a constant channel adds nothing
-    rows = (rows - mean) / unit
-    variance, axes = np.linalg.eigh(rows.T @ rows / len(rows))
-    variance, axes = variance[::-1], axes[:, ::-1]
-    count = max(1, int((variance[:components] > MIN_VARIANCE_SHARE * variance[0]).sum()))
-    axes, kept = axes[:, :count], variance[:count]
-    # The sign of an axis depends on the library, so its largest entry is made positive.
-    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
-    scale = np.sqrt(np.where(kept > 0, kept, 1.0))
-    total = float(variance.sum())
-    share = float(kept.sum() / total) if total > 0 else 1.0
-    return ChannelReduction(None, mean, axes / scale / unit[:, np.newaxis], share)
-
-
-def apply_reduction(values: NDArray[Any], reduction: ChannelReduction) -> ChannelImage:
-    """Convert values (..., C) to (..., channels) float32."""
-    if reduction.range is not None:
-        return scale_channels(values, reduction.range)
-    rows = values.reshape(-1, values.shape[-1])
-    out = np.empty((len(rows), reduction.basis.shape[1]), np.float32)
-    for first in range(0, len(rows), CONVERTED_PIXELS):
-        some = slice(first, first + CONVERTED_PIXELS)
-        out[some] = (rows[some].astype(np.float64) - reduction.mean) @ reduction.basis
-    return out.reshape(*values.shape[:-1], -1)
-
-
-class ProbabilityMap(NamedTuple):
-    """A map of probabilities and the range of its values."""
-
-    map: InputMap
-    range: ValueRange
-
-    def log_odds(self, slices: Slices | None = None) -> Float32Array:
-        """Compute the log odds of a part of the image, or of all of it."""
-        return self.range.log_odds(self.map.read(slices)[..., 0])
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Describe the recognised axes and range, for JSON."""
-        return {**self.map.notes, "range": self.range.text}
-
-
-class FeatureMap(NamedTuple):
-    """A map of features and the reduction of its channels."""
-
-    map: InputMap
-    reduction: ChannelReduction
-
-    def channels(self, slices: Slices | None = None) -> ChannelImage:
-        """Compute the channels (..., k) of a part of the image, or of all of it."""
-        return apply_reduction(self.map.read(slices), self.reduction)
-
-    @property
-    def lab_per_unit(self) -> float:
-        """Units of Lab that a unit of a channel is worth."""
-        return COMPONENT_LAB if self.reduction.range is None else 1.0
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Describe the recognised map and the reduction of its channels, for JSON."""
-        if self.reduction.range is not None:
-            return self.map.notes
-        components, share = self.reduction.basis.shape[1], round(self.reduction.share, 4)
-        return {**self.map.notes, "components": components, "variance": share}
-
-
-@dataclass(frozen=True, eq=False)
-class InputMaps:
-    """All maps beside an image."""
-
-    features: FeatureMap | None = None
-    boundaries: ProbabilityMap | None = None
-    foreground: ProbabilityMap | None = None
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, name) is not None for name in MAP_NAMES)
+class InputMaps(dict[str, InputMap]):
+    """All maps beside an image, by the names of the arguments."""
 
     @property
     def notes(self) -> dict[str, Any]:
         """Describe each recognised map by name, for JSON."""
-        return {name: opened.notes for name in MAP_NAMES if (opened := getattr(self, name)) is not None}
-
-
-NO_MAPS = InputMaps()
+        return {name: opened.notes for name, opened in self.items()}
 
 
 def open_input_maps(
@@ -328,39 +286,6 @@ def open_input_maps(
 
     Ranges and reductions are estimated from `tiles` of maps too large to be read at once, by default from all pixels.
     """
-    check_required_maps(given, settings)
-    maps: dict[str, Any] = {}
-    for name in MAP_NAMES:
-        if given.get(name) is None:
-            continue
-        opened = open_input_map(name, given[name], shape, settings.channel_axis)
-        declared = name != "features" and parse_value_range(f"{name}_range", getattr(settings, f"{name}_range"))
-        samples = [opened.read(tile) for tile in tiles or (None,)]
-        # Tiles may be constant where the map is not.
-        _refuse_constant(name, chain(samples, _read_blocks(opened) if tiles and is_lazy(opened.array) else ()))
-        if name == "features":
-            maps[name] = FeatureMap(opened, fit_reduction(samples, settings.components))
-        else:
-            maps[name] = ProbabilityMap(opened, declared or guess_value_range(samples))
-    return InputMaps(**maps)
-
-
-def _read_blocks(opened: InputMap) -> Iterator[NDArray[Any]]:
-    grid = make_grid(opened.shape, (1,) * len(opened.shape), CHECKED_PIXELS)
-    return (opened.read(grid.inside(index)) for index in grid)
-
-
-def _refuse_constant(name: str, arrays: Iterable[NDArray[Any]]) -> None:
-    """Raise an InputError if all values are the same; read no more arrays than needed."""
-    arrays = iter(arrays)
-    start = next(arrays)
-    first = start.flat[0]
-    if (start == first).all() and all((array == first).all() for array in arrays):
-        raise InputError(f"{name} is {first:g} everywhere, so it has no effect; leave it out")
-
-
-def check_required_maps(given: Mapping[str, Any], settings: Settings) -> None:
-    """Raise an InputError if settings need a map that is not there."""
     absent = {name for name in MAP_NAMES if given.get(name) is None}
     if settings.coupling == "boundaries" and "boundaries" in absent:
         raise InputError("coupling boundaries needs a map of boundaries: give boundaries=, or choose another coupling")
@@ -370,6 +295,24 @@ def check_required_maps(given: Mapping[str, Any], settings: Settings) -> None:
         )
     if settings.likelihood == "none" and settings.texture_words == 0 and len(absent) == len(MAP_NAMES):
         raise InputError("likelihood none needs a map beside the image: give features=, boundaries= or foreground=")
+    maps = InputMaps()
+    for name in MAP_NAMES:
+        if name in absent:
+            continue
+        opened = open_input_map(name, given[name], shape, settings.channel_axis)
+        declared = name != "features" and parse_value_range(f"{name}_range", getattr(settings, f"{name}_range"))
+        samples = [opened.read(tile) for tile in tiles or (None,)]
+        blocks = make_grid(shape, (1,) * len(shape), CHECKED_PIXELS) if tiles and is_lazy(opened.array) else None
+        # Tiles may be constant where the map is not. No more is read than needed.
+        rest = () if blocks is None else (opened.read(blocks.inside(index)) for index in blocks)
+        first = samples[0].flat[0]
+        if all((values == first).all() for values in chain(samples, rest)):
+            raise InputError(f"{name} is {first:g} everywhere, so it has no effect; leave it out")
+        if name == "features":
+            maps[name] = replace(opened, reduction=fit_reduction(samples, settings.components))
+        else:
+            maps[name] = replace(opened, range=declared or guess_value_range(samples))
+    return maps
 
 
 def format_map_notes(notes: Mapping[str, Any]) -> list[str]:
@@ -395,7 +338,7 @@ def format_map_notes(notes: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def sites_source(settings: Settings, given: InputMaps | Mapping[str, Any]) -> str:
+def sites_source(settings: Settings, given: Mapping[str, Any]) -> str:
     """Return what superpixels follow: image, features or boundaries.
 
     A map of boundaries is followed unless it has no weight: superpixels of the image would cross its boundaries.
@@ -405,17 +348,16 @@ def sites_source(settings: Settings, given: InputMaps | Mapping[str, Any]) -> st
     """
     if settings.sites_from != "auto":
         return settings.sites_from
-    boundaries = given.boundaries if isinstance(given, InputMaps) else given.get("boundaries")
-    return "image" if boundaries is None or not settings.boundaries_weight else "boundaries"
+    return "image" if given.get("boundaries") is None or not settings.boundaries_weight else "boundaries"
 
 
 def select_site_image(
     image: NormalizedImage, maps: InputMaps, settings: Settings, slices: Slices | None = None
 ) -> NormalizedImage:
     """Return the image that superpixels follow and contrast is measured on: `image` (at `slices`), or features."""
-    if maps.features is None or sites_source(settings, maps) != "features":
+    if "features" not in maps or sites_source(settings, maps) != "features":
         return image
-    channels = maps.features.channels(slices) * np.float32(maps.features.lab_per_unit)
+    channels = maps["features"].read_features(slices) * np.float32(maps["features"].lab_per_unit)
     return NormalizedImage(np.ascontiguousarray(channels), False, image.spacing)
 
 
@@ -423,7 +365,7 @@ def make_sites(
     image: NormalizedImage, maps: InputMaps, settings: Settings, mask: ArrayLike | None, slices: Slices | None = None
 ) -> Sites:
     """Make superpixels in a mask of an image (at `slices`), a map of boundaries or features, as settings choose."""
-    if sites_source(settings, maps) == "boundaries" and maps.boundaries is not None:
-        height = BOUNDARY_LAB / (1 + np.exp(-maps.boundaries.log_odds(slices)))
+    if "boundaries" in maps and sites_source(settings, maps) == "boundaries":
+        height = BOUNDARY_LAB / (1 + np.exp(-maps["boundaries"].log_odds(slices)))
         return find_basins(height.astype(np.float32), settings, check_mask(mask, image.shape), image.spacing)
     return make_superpixels(select_site_image(image, maps, settings, slices), settings, mask)

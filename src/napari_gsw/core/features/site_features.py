@@ -39,13 +39,8 @@ MIN_VARIANCE_SHARE = 1e-6
 class ImageFeatures:
     """Features of the n sites of one or several images in memory, each computed on first use.
 
-    Parameters
-    ----------
-    images, sites : sequences
-        Images and their sites (*shape,), 1..n and 0 for none in each; the features have those of all images in turn.
-    settings : Settings
-    codebook : Codebook, optional
-        Colour words in place of those that ``settings.codebook`` names.
+    The sites (*shape,) of each image are 1..n and 0 for none; the features have those of all images in turn. A given
+    codebook of colour words replaces the one that ``settings.codebook`` names.
     """
 
     def __init__(
@@ -112,13 +107,12 @@ class ImageFeatures:
         pixels = pixels[:, find_informative_channels(pixels.astype(np.float64).var(axis=0))]
         if self.settings.position > 0:
             pixels = np.concatenate((pixels, self._positions()), axis=1)
-        return make_gaussian(pixels, self._pixel_sites(), self.settings)
+        return self._make_gaussian(pixels, self.settings.evidence)
 
     @cached_property
     def position(self) -> Gaussian:
         """Moments of the positions."""
-        settings = self.settings.replace(evidence=self.settings.position)
-        return make_gaussian(self._positions(), self._pixel_sites(), settings)
+        return self._make_gaussian(self._positions(), self.settings.position)
 
     @cached_property
     def mean_squares(self) -> Float64Array:
@@ -163,10 +157,12 @@ class ImageFeatures:
     def _mean(self, values: Sequence[NDArray[Any]]) -> Float64Array:
         return np.concatenate([mean_per_site(v, s) for v, s in zip(values, self.sites, strict=True)])
 
-    def _pixel_sites(self) -> Int32Array:
-        """Site 1..n of every pixel that has one."""
+    def _make_gaussian(self, values: ChannelImage, evidence: float | None) -> Gaussian:
+        """Make the likelihood of values (pixels, channels) of all pixels that have a site."""
         masked = zip(self.sites, self._masks, self._sites_before, strict=False)
-        return np.concatenate([sites[mask] + np.int32(before) for sites, mask, before in masked])
+        site = np.concatenate([sites[mask] + np.int32(before - 1) for sites, mask, before in masked])
+        n = int(self._sites_before[-1])
+        return Gaussian.from_pixels(values, site, n, *gaussian_options(self.settings, evidence))
 
     def _positions(self) -> ChannelImage:
         return np.concatenate([make_positions(mask.shape)[mask] for mask in self._masks])
@@ -174,46 +170,22 @@ class ImageFeatures:
 
 @dataclass(frozen=True, eq=False)
 class BlockFeatures:
-    """Features of the n sites of a chunked image, as those of :class:`ImageFeatures`.
-
-    Attributes
-    ----------
-    n_pixels : (n,) of each site.
-    sums, squares : (n, C + ndim) sums over pixels of each channel and of the position from 0 to 1; and of squares.
-    histograms : (n, words) by the name of the codebook.
-    embedding_sums, edge_sums : (n, 8) sums of the network's embedding, and (m,) of its boundary probability along the
-        edges of the graph; None without a network.
-    """
+    """Features of the n sites of a chunked image, as those of :class:`ImageFeatures`."""
 
     settings: Settings
     rgb: bool
     ndim: int
     n_pixels: NDArray[np.int64]
-    sums: Float64Array
+    sums: Float64Array  # (n, C + ndim) over pixels of each channel and of the position from 0 to 1
     squares: Float64Array
-    histograms: dict[str, csr_array]
+    # (n, words) histograms; None where the settings do not need them
+    colour: Any = None
+    texture: Any = None
+    photo_colour: Any = None
+    photo_texture: Any = None
+    # of a network: (n, 8) sums of its embedding, and (m,) of its boundary probability along the edges of the graph
     embedding_sums: Float64Array | None = None
     edge_sums: Float64Array | None = None
-
-    @property
-    def colour(self) -> csr_array:
-        """Histograms of colour words or luminance bins."""
-        return self.histograms["luminance" if self.settings.likelihood == "luminance" else "colour"]
-
-    @property
-    def texture(self) -> csr_array:
-        """Histograms of texture words."""
-        return self.histograms["texture"]
-
-    @property
-    def photo_colour(self) -> csr_array:
-        """Histograms of the shipped Lab words."""
-        return self.histograms["photo_colour"]
-
-    @property
-    def photo_texture(self) -> csr_array:
-        """Histograms of the shipped texture words."""
-        return self.histograms["photo_texture"]
 
     @property
     def channels(self) -> Gaussian:
@@ -257,8 +229,8 @@ class BlockFeatures:
         return self.edge_sums
 
     def _make_gaussian(self, columns: Any, evidence: float | None) -> Gaussian:
-        s, sums, squares = self.settings, self.sums[:, columns], self.squares[:, columns]
-        return Gaussian.from_sums(self.n_pixels, sums, squares, evidence, s.gauss_kappa, s.gauss_shape, s.gauss_spread)
+        sums, squares = self.sums[:, columns], self.squares[:, columns]
+        return Gaussian.from_sums(self.n_pixels, sums, squares, *gaussian_options(self.settings, evidence))
 
 
 SiteFeatures = ImageFeatures | BlockFeatures
@@ -272,12 +244,9 @@ def find_informative_channels(variance: Float64Array) -> BoolArray:
     return np.asarray(variance >= MIN_VARIANCE_SHARE * variance.max())
 
 
-def make_gaussian(values: ChannelImage, sites: NDArray[np.int32], settings: Settings) -> Gaussian:
-    """Make the likelihood of values (pixels, channels) in sites (pixels,) 1..n, with the prior of the settings."""
-    s = settings
-    return Gaussian.from_pixels(
-        values, sites - 1, int(sites.max()), s.evidence, s.gauss_kappa, s.gauss_shape, s.gauss_spread
-    )
+def gaussian_options(settings: Settings, evidence: float | None) -> tuple[float | None, float, float | None, float]:
+    """Return data weight, kappa, shape and spread of a likelihood of channels."""
+    return evidence, settings.gauss_kappa, settings.gauss_shape, settings.gauss_spread
 
 
 def make_positions(shape: tuple[int, ...]) -> ChannelImage:

@@ -39,12 +39,9 @@ NOISE_TILES, NOISE_TILE_SIDE = 4, 40
 
 
 def make_histograms(words: NDArray[np.int32], sites: Sites, n_words: int | None = None) -> csr_array:
-    """Count the words of the pixels of each site, y_i of the paper: (n, words) int64.
+    """Count the words (*shape,) of the pixels of each site (*shape,) 1..n, y_i of the paper: (n, words) int64.
 
-    Parameters
-    ----------
-    words, sites : (*shape,) word and site 1..n of each pixel, 0 for no site.
-    n_words : columns; by default as many as occur.
+    There are as many columns as words occur, unless their number is given.
     """
     n_words = n_words or int(words.max()) + 1
     mask = sites > 0
@@ -101,7 +98,11 @@ def choose_colour_codebook(
             raise InputError(
                 "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
             )
-        if named == "shipped" or (named == "auto" and not needs_own_codebook(images, settings)):
+        # By default words are learnt from images that are not RGB, or have low contrast or few colours.
+        is_usual = named == "shipped" or (named == "auto" and rgb)
+        if named == "auto" and settings.colours == "lab" and settings.word_scale > 0:
+            is_usual = is_usual and not images[0].pale and not has_few_colours(images)
+        if is_usual:
             codebook = load_builtin_codebook(space)
     if codebook is None:
         values = [to_codebook_space(image, space)[mask] for image, mask in zip(images, masks, strict=True)]
@@ -115,15 +116,6 @@ def choose_colour_codebook(
     if codebook.space != space:
         raise InputError(f"the codebook has words in {codebook.space!r}, but the image is in {space!r}")
     return codebook if rgb or codebook.softness > 0 else replace(codebook, softness=settings.word_scale)
-
-
-def needs_own_codebook(images: Sequence[NormalizedImage], settings: Settings) -> bool:
-    """Whether words are learnt from images by default: without RGB, with low contrast or few colours."""
-    if not images[0].rgb:
-        return True
-    if settings.colours != "lab" or settings.word_scale == 0:
-        return False
-    return images[0].pale or has_few_colours(images)
 
 
 def has_few_colours(images: Sequence[NormalizedImage]) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.array_types import Float32Array, Float64Array, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import InputMaps
-from napari_gsw.core.features.site_features import find_informative_channels, make_gaussian
+from napari_gsw.core.features.site_features import find_informative_channels, gaussian_options
 from napari_gsw.core.graph.region_graph import RegionGraph, add_second_order
 from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.spacing import Spacing
@@ -43,7 +43,7 @@ class BlockMaps(NamedTuple):
     sums: Float64Array  # (p, k) of feature channels
     squares: Float64Array  # (p, k)
     edge_sums: Float64Array  # (e,) boundary log odds summed over the faces of each edge
-    foreground: Float64Array  # (p,) log odds summed over pixels
+    foreground: Float64Array  # (p, 1) log odds summed over pixels, or (p, 0)
 
 
 def sum_map_over_edges(
@@ -56,11 +56,8 @@ def sum_map_over_edges(
 def compute_map_couplings(sums: Float64Array, graph: RegionGraph, settings: Settings) -> Float64Array:
     """Compute what a map of boundaries adds to the coupling of each edge.
 
-    Parameters
-    ----------
-    sums : (touching,) float64 array
-        See :func:`sum_map_over_edges`. Edges of touching sites come first in the graph; neighbours of neighbours take
-        the weakest boundary on the way, times ``second_weight``.
+    Edges of touching sites, with `sums` (touching,) of :func:`sum_map_over_edges`, come first in the graph; neighbours
+    of neighbours take the weakest boundary on the way, times ``second_weight``.
     """
     touching = len(sums)
     neutral = float(np.log(settings.boundaries_level / (1 - settings.boundaries_level)))
@@ -75,15 +72,16 @@ def compute_map_couplings(sums: Float64Array, graph: RegionGraph, settings: Sett
 def summarize_maps(maps: InputMaps, sites: Sites, graph: RegionGraph, settings: Settings, spacing: Spacing) -> SiteMaps:
     """Summarize maps in memory for sites (*shape,) 1..n, 0 for none."""
     features = edge_sums = foreground = None
-    if maps.features is not None:
+    if "features" in maps:
         mask = sites > 0
-        pixels = maps.features.channels()[mask]
+        pixels = maps["features"].read_features()[mask]
         pixels = pixels[:, find_informative_channels(pixels.astype(np.float64).var(axis=0))]
-        features = make_gaussian(pixels, sites[mask], settings.replace(evidence=settings.features_evidence))
-    if maps.boundaries is not None:
-        edge_sums = sum_map_over_edges(maps.boundaries.log_odds(), sites, graph, spacing)
-    if maps.foreground is not None:
-        foreground = mean_per_site(maps.foreground.log_odds()[..., np.newaxis], sites)[:, 0]
+        options = gaussian_options(settings, settings.features_evidence)
+        features = Gaussian.from_pixels(pixels, sites[mask] - 1, graph.n, *options)
+    if "boundaries" in maps:
+        edge_sums = sum_map_over_edges(maps["boundaries"].log_odds(), sites, graph, spacing)
+    if "foreground" in maps:
+        foreground = mean_per_site(maps["foreground"].log_odds()[..., np.newaxis], sites)[:, 0]
     return SiteMaps(features, edge_sums, foreground, maps.notes)
 
 
@@ -97,15 +95,15 @@ def summarize_block_maps(
             return np.zeros((0, values.shape[-1]))
         return mean_per_site(values, pieces) * graph.pixels[:, np.newaxis]
 
-    sums = squares = np.zeros((graph.n, 0))
-    edge_sums, foreground = np.zeros(0), np.zeros(0)
-    if maps.features is not None:
-        values = maps.features.channels(slices).astype(np.float64)
+    sums = squares = foreground = np.zeros((graph.n, 0))
+    edge_sums = np.zeros(0)
+    if "features" in maps:
+        values = maps["features"].read_features(slices).astype(np.float64)
         sums, squares = sum_per_piece(values), sum_per_piece(np.square(values))
-    if maps.boundaries is not None:
-        edge_sums = sum_map_over_edges(maps.boundaries.log_odds(slices), pieces, graph, spacing)
-    if maps.foreground is not None:
-        foreground = sum_per_piece(maps.foreground.log_odds(slices)[..., np.newaxis])[:, 0]
+    if "boundaries" in maps:
+        edge_sums = sum_map_over_edges(maps["boundaries"].log_odds(slices), pieces, graph, spacing)
+    if "foreground" in maps:
+        foreground = sum_per_piece(maps["foreground"].log_odds(slices)[..., np.newaxis])
     return BlockMaps(sums, squares, edge_sums, foreground)
 
 
@@ -117,26 +115,21 @@ def merge_block_maps(
     edge_sums: Float64Array | None,
     settings: Settings,
 ) -> SiteMaps:
-    """Merge the summaries of all blocks.
+    """Merge the summaries of all blocks, with the site (pieces,) of each piece and the pixels (n,) of each site."""
 
-    Parameters
-    ----------
-    site : (pieces,) site 0..n-1 of each piece. n_pixels : (n,) pixels of each site.
-    """
-    n = len(n_pixels)
+    def sum_per_site(name: str) -> Float64Array:
+        return sum_by_group(np.concatenate([getattr(block, name) for block in blocks]), site, len(n_pixels))
+
     features = foreground = None
-    if maps.features is not None:
-        sums = sum_by_group(np.concatenate([b.sums for b in blocks]), site, n)
-        squares = sum_by_group(np.concatenate([b.squares for b in blocks]), site, n)
+    if "features" in maps:
+        sums, squares = sum_per_site("sums"), sum_per_site("squares")
         mean = sums.sum(axis=0) / n_pixels.sum()
         variance = np.maximum(squares.sum(axis=0) / n_pixels.sum() - mean**2, 0)
         if not variance.any():
             raise InputError("features are the same everywhere, so they have no effect; leave them out")
         kept = find_informative_channels(variance)
-        features = Gaussian.from_sums(
-            n_pixels, sums[:, kept], squares[:, kept], settings.features_evidence,
-            settings.gauss_kappa, settings.gauss_shape, settings.gauss_spread,
-        )  # fmt: skip
-    if maps.foreground is not None:
-        foreground = sum_by_group(np.concatenate([b.foreground for b in blocks]), site, n) / n_pixels
+        options = gaussian_options(settings, settings.features_evidence)
+        features = Gaussian.from_sums(n_pixels, sums[:, kept], squares[:, kept], *options)
+    if "foreground" in maps:
+        foreground = sum_per_site("foreground")[:, 0] / n_pixels
     return SiteMaps(features, edge_sums, foreground, maps.notes)

@@ -16,7 +16,6 @@ from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import (
     MAP_NAMES,
-    NO_MAPS,
     InputMaps,
     make_sites,
     open_input_maps,
@@ -221,7 +220,7 @@ def _prepare_in_memory(
     """Prepare one image, or without maps a joint segmentation; `inputs` has sites, mask and seeds of each image."""
     is_joint = given_maps is None
     pixels = _normalize(images, settings, is_joint, report)
-    maps = NO_MAPS if given_maps is None else open_input_maps(given_maps, pixels[0].shape, settings)
+    maps = InputMaps() if given_maps is None else open_input_maps(given_maps, pixels[0].shape, settings)
     report(Stage("superpixels"), None)
     finer = _refine_settings(settings, inputs["seeds"], [p.shape for p in pixels])
     site_images = [

@@ -29,7 +29,7 @@ from napari_gsw.core.array_types import Arrays, Float64Array
 from napari_gsw.core.blocks.block import BlockContext
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import Codebook
-from napari_gsw.core.features.input_maps import NO_MAPS, InputMaps
+from napari_gsw.core.features.input_maps import InputMaps
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.block_grid import Grid
 from napari_gsw.core.image.foreground_signal import SignalScale
@@ -336,7 +336,7 @@ def _problem_kind(record: type[Problem]) -> Kind:
         if context is not None:
             # A mask has done its work. Sites that were given are those of the problem.
             sites = None if context.sites is None else True
-            values["block_context"] = dataclasses.replace(context, image=None, sites=sites, mask=None, maps=NO_MAPS)
+            values["block_context"] = dataclasses.replace(context, image=None, sites=sites, mask=None, maps=InputMaps())
         return values
 
     def make(**values: Any) -> Problem:

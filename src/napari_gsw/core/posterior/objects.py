@@ -23,15 +23,13 @@ from numpy.typing import NDArray
 from skimage import measure, segmentation
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array
-from napari_gsw.core.blocks.assembly import SIGNAL_HALO
+from napari_gsw.core.blocks.assembly import SIGNAL_HALO, count_pieces_before, stitch_blocks
 from napari_gsw.core.blocks.block import Block, BlockContext, describe_borders, find_pieces
-from napari_gsw.core.blocks.stitching import count_pieces_before, stitch_blocks
 from napari_gsw.core.graph.object_model import COLOURS
 from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
-from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.partitions import canonical_labels
@@ -523,18 +521,11 @@ def _find_block_objects(
         clamp_of = (keys % n_labels).astype(np.int32)
         objects = number[1:].reshape(objects.shape).astype(np.int32)
     pieces, uncut = find_pieces(objects[core])
-    empty, n_pieces = NormalizedImage(np.zeros((*pieces.shape, 0), np.float32), False), len(uncut) - 1
     block = Block(
         pieces=CompressedArray.of(pieces),
         uncut=uncut,
         mass=np.bincount(pieces.ravel(), minlength=len(uncut))[1:],
-        sums=np.zeros((n_pieces, 0)),
-        squares=np.zeros((n_pieces, 0)),
-        edges=np.zeros((0, 2), np.int32),
-        length=np.zeros(0),
-        steps=np.zeros(0),
-        words={},
-        sides=describe_borders(context, index, objects, pieces, empty, around, inside),
+        sides=describe_borders(context, index, objects, pieces, halo=BLOCK_REACH),
     )
     contrast = None if signal is None else measure_contrast(objects, image >= 0, signal, core, pieces)
     return block, clamp_of[uncut[1:]], contrast
