@@ -32,7 +32,6 @@ from napari_gsw.batch.selection import Selection, output_stems, result_files, se
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.output_folder import JOURNALS
-from napari_gsw.files.results import OutputOptions
 from napari_gsw.methods import choose
 
 PICTURE = astronaut()
@@ -132,11 +131,6 @@ def test_a_batch_writes_what_segment_writes_of_each(folder, alone, tmp_path, cap
     assert not list(out.glob(".unfinished-*"))
 
 
-def test_quiet_prints_nothing(folder, tmp_path, capsys):
-    assert batch(folder, "-o", tmp_path / "out", "--jobs", 1, "-q") == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_the_python_interface_returns_the_rows(folder, alone, tmp_path):
     rows = run_batch(folder, tmp_path / "out", seed=4, selection=Selection(pattern="[ab].*", limit=1), **FAST)
     assert [(row["name"], row["status"]) for row in rows] == [("a.npy", "done")]
@@ -145,22 +139,6 @@ def test_the_python_interface_returns_the_rows(folder, alone, tmp_path):
     with pytest.raises(gsw.InputError, match="did you mean sweeps"):
         run_batch(folder, tmp_path / "other", sweps=3)
     assert not (tmp_path / "other").exists()
-
-
-@pytest.mark.slow
-def test_formats_extras_and_other_methods(folder, tmp_path):
-    every = OutputOptions(sites=True, plot=True, uncertainty=True)
-    made = {kind: tmp_path / kind for kind in ("tif", "png", "zarr")}
-    for kind, out in made.items():
-        extras = every if kind == "tif" else OutputOptions()
-        run_batch(folder, out, format=kind, extras=extras, selection=Selection(pattern="b*"), **FAST)
-    names = {"sites.tif", "overlay.png", "trace.png", "uncertainty.png", "entropy.tif", "posterior.json"}
-    assert {f"b.{name}" for name in names} <= {p.name for p in made["tif"].iterdir()}
-    for kind in ("png", "zarr"):
-        assert np.array_equal(read_labels(made[kind] / f"b.{kind}"), read_labels(made["tif"] / "b.tif"))
-    (row,) = run_batch(folder, tmp_path / "f", method="felzenszwalb", selection=Selection(pattern="b*"))
-    assert (row["status"], row["clusters"], row["sites"]) == ("done", None, None)
-    assert row["regions"] == len(np.unique(read_labels(tmp_path / "f" / "b.tif")))
 
 
 def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
@@ -375,12 +353,6 @@ def test_a_journal_or_a_report_that_cannot_be_written_is_one_line(folder, tmp_pa
         printed = capsys.readouterr().err
         assert "cannot be written: No space left on device" in printed
         assert printed.count("\n") == 1
-
-
-def test_a_defect_in_one_image_is_named(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(images, "segment", lambda *_, **__: 1 / 0)
-    assert batch(folder, "-o", tmp_path / "out", "--jobs", 1, "-q") == 3
-    assert capsys.readouterr().err.count("a defect of the program: ZeroDivisionError") == 3
 
 
 # Going on where one was

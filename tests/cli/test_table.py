@@ -97,15 +97,6 @@ def test_pixels_keep_their_size(tmp_path, depth, file_format):
             assert told.get("spacing") == (2.0 if depth == 3 else None)
 
 
-def test_a_distance_that_was_chosen_is_not_that_of_the_file(tmp_path):
-    image = mosaic_3d()[0][:8, :24, :24]
-    file, out = sized(tmp_path / "image.tif", image, "imagej"), tmp_path / "out"
-    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", "--spacing", "3,1,1"]) == 0
-    assert all(float(row["volume"]) == 3 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
-    with tifffile.TiffFile(out / "labels.tif") as tiff:
-        assert tiff.imagej_metadata["spacing"] == 3
-
-
 def test_what_a_file_says_wrongly_costs_no_result(tmp_path):
     """Its distances are refused, unless better ones are given: then nothing may be said after the last sweep."""
     image, file, out = mosaic_3d()[0][:8, :24, :24], tmp_path / "image.ome.tif", tmp_path / "out"
@@ -120,13 +111,6 @@ def test_a_distance_that_nobody_needs_costs_no_result(tmp_path, words):
     file, out = sized(tmp_path / "image.tif", mosaic()[0][:60, :70, 0], "ome"), tmp_path / "out"
     assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", *words]) == 0
     assert all(float(row["area (µm²)"]) == 0.25 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
-
-
-def test_a_distance_in_the_proportion_of_the_file_keeps_its_units(tmp_path):
-    image = mosaic_3d()[0][:8, :24, :24]
-    file, out = sized(tmp_path / "image.tif", image, "ome"), tmp_path / "out"  # 2, .5 and .5 micrometres
-    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", "--spacing", "4,1,1"]) == 0
-    assert all(float(row["volume (µm³)"]) == 0.5 * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
 
 
 def test_sizes_that_are_none_are_not_written(tmp_path):

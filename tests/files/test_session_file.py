@@ -128,6 +128,11 @@ def array_changed(name, **changes):
     return apply
 
 
+def big_endian(members):
+    path = next(key for key in members if key.endswith("problem/sites/zarr.json"))
+    members[path] = members[path].replace(b'"little"', b'"big"')
+
+
 def fields(head):
     return head["content"]["fields"]["runs"]["map"]["run"]["fields"]
 
@@ -163,6 +168,7 @@ TAMPERED = {
     "objects": (array_changed("problem/sites", data_type="object"), "of a kind that no session has"),
     "pickle codec": (array_changed("problem/sites", codecs=[{"name": "pickle"}]), "of a kind that no session has"),
     "huge": (array_changed("problem/sites", shape=[10**6, 10**6]), "session"),
+    "order of bytes": (big_endian, "of a kind that no session has"),
     "negative": (array_changed("problem/sites", shape=[-1, 5]), "of a kind"),
     "other type": (array_changed("problem/sites", data_type="float64"), "session"),
     "settings": (head_changed(lambda h: fields(h)["settings"]["fields"].update(sweeps=-3)), "sweeps"),
@@ -408,28 +414,6 @@ def test_a_chunk_that_holds_more_than_it_says_is_refused_before_it_is_unpacked(s
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.slow
-def test_a_session_whose_arrays_pack_well_is_opened(result, tmp_path):
-    """A large image with little in it: it takes more than five hundred times the bytes of the file."""
-    image = np.zeros((24_000, 24_000), np.uint8)
-    image[::50] = 7
-    path = gsw.save_session(tmp_path / "large.zarr.zip", result, image=image)
-    assert image.nbytes > 2**29
-    assert image.nbytes > 500 * path.stat().st_size
-    assert gsw.open_session(path).images[0].pixels.sum() == 7 * 480 * 24_000
-
-
-def test_an_order_of_bytes_that_no_session_has_is_refused(saved):
-    def swapped(members):
-        path = next(key for key in members if key.endswith("problem/sites/zarr.json"))
-        description = json.loads(members[path])
-        description["codecs"][0]["configuration"]["endian"] = "big"
-        members[path] = json.dumps(description).encode()
-
-    with pytest.raises(InputError, match="of a kind that no session has"):
-        gsw.open_session(rewritten(saved, swapped))
 
 
 class Place(NamedTuple):

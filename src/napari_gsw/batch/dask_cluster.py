@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.batch.images import ImageTask, conclude_image, prepare_image, run_chain
+from napari_gsw.batch import images
 from napari_gsw.batch.interruption import ignore_signals
 from napari_gsw.batch.jobs import (
     WORKER_DIED,
@@ -164,7 +164,7 @@ def _check_versions(client: Any, quiet: bool) -> None:
                 _print(f"the worker at {worker} has {name} {actual}, not {expected}: labels may differ from local ones")
 
 
-def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str, ImageTask]) -> Answers:
+def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str, images.ImageTask]) -> Answers:
     """Run jobs on a cluster; with fewer images than threads, each chain of an image is a task of its own."""
     threads = sum(client.nthreads().values())
     names: dict[Any, str] = {}
@@ -175,10 +175,10 @@ def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str
         for name, task in islice(queue, count):
             if len(jobs) < threads and task.has_separable_chains():
                 # In steps; a failure of one is passed on to the last.
-                prepared = _submit(client, "prepare", prepare_image, task)
+                prepared = _submit(client, "prepare", images.prepare_image, task)
                 chains = range(task.choice.settings.chains)
-                runs = [_submit(client, "sample", run_chain, task, prepared, number) for number in chains]
-                future = _submit(client, "conclude", conclude_image, task, prepared, *runs)
+                runs = [_submit(client, "sample", images.run_chain, task, prepared, number) for number in chains]
+                future = _submit(client, "conclude", images.conclude_image, task, prepared, *runs)
             else:
                 future = _submit(client, "segment", work, task)
             names[future] = name

@@ -16,13 +16,13 @@ from napari_gsw.files.output_folder import PROVENANCE, base_name, sibling_name
 
 # Common names of axes, in lower case.
 AXIS_NAMES = {
-    "T": ("t", "time", "timepoint", "timepoints", "frame", "frames"),
-    "C": ("c", "ch", "channel", "channels"),
-    "Z": ("z", "depth", "slice", "slices", "plane", "planes"),
-    "Y": ("y", "row", "rows", "height"),
-    "X": ("x", "column", "columns", "col", "width"),
+    "T": "t time timepoint timepoints frame frames",
+    "C": "c ch channel channels",
+    "Z": "z depth slice slices plane planes",
+    "Y": "y row rows height",
+    "X": "x column columns col width",
 }
-LETTERS = {name: letter for letter, names in AXIS_NAMES.items() for name in names}
+LETTERS = {name: letter for letter, names in AXIS_NAMES.items() for name in names.split()}
 
 
 def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as iio
 import numpy as np
 from numpy.typing import NDArray
 from skimage import color
@@ -87,8 +88,6 @@ def save_figure(figure: Any, path: Path) -> None:
 
 def save_overlay(image: NDArray[Any], labels: NDArray[Any], path: Path, axes: str = "auto") -> None:
     """Write the overlay as PNG."""
-    import imageio.v3 as iio
-
     path.write_bytes(iio.imwrite("<bytes>", draw_overlay(image, labels, axes), extension=".png"))
 
 

@@ -26,7 +26,11 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     file = Path(path)
     try:
         if is_session(file):
-            content = _read_session_settings(file)
+            first, *others = open_session(file).runs.values()  # axes and spacing belong to an image
+            if any(run.settings != first.settings or run.seed != first.seed for run in others):
+                raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
+            settings = {n: v for n, v in first.settings.to_dict().items() if n not in ("axes", "spacing")}
+            content: Any = {"software": "napari-gsw", "settings": settings, "seed": first.seed}
         elif is_zarr(file):
             content = _read_json(file / "zarr.json")["attributes"]["napari-gsw"]
         elif not os.path.isfile(file):
@@ -45,15 +49,6 @@ def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{str(path)!r} carries no settings: it is JSON, but no object with names")
     return content
-
-
-def _read_session_settings(file: Path) -> dict[str, Any]:
-    """Read settings and seed of a session, which all of its runs must share; axes and spacing belong to an image."""
-    first, *others = open_session(file).runs.values()
-    if any(run.settings != first.settings or run.seed != first.seed for run in others):
-        raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
-    settings = {name: value for name, value in first.settings.to_dict().items() if name not in ("axes", "spacing")}
-    return {"software": "napari-gsw", "settings": settings, "seed": first.seed}
 
 
 def _read_json(file: Path) -> Any:

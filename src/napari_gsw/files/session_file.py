@@ -111,9 +111,9 @@ def save_session(
 
 def _as_session(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
     if isinstance(session, ResultBase):
-        if session.run is None:
-            raise InputError("this result cannot be saved as a session: only those of gsw.segment or the window can")
         session = session.run
+        if session is None:
+            raise InputError("this result cannot be saved as a session: only those of gsw.segment or the window can")
     if isinstance(session, SavedRun):
         session = SavedSession({"run": session})
     if not isinstance(session, SavedSession):
@@ -303,41 +303,38 @@ def write_group(
 
     A name with a slash is that of an array in an inner group.
     """
+    from numcodecs.zstd import compress
+
     inner = ("/".join(name.split("/")[:depth]) for name in arrays for depth in range(1, name.count("/") + 1))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for group in ("", *dict.fromkeys(inner)):
             node = {"zarr_format": 3, "node_type": "group", "attributes": {} if group else attributes}
             archive.writestr(f"{group}/zarr.json" if group else "zarr.json", json.dumps(node))
         for name, array in arrays.items():
-            _write_array(archive, name, array)
+            rows = min(max(1, CHUNK // (array.nbytes // len(array))), len(array))
+            stored = StoredArray(name, array.dtype.newbyteorder("<"), array.shape, rows)
+            chunk_shape = (rows, *array.shape[1:])
+            description = {
+                "zarr_format": 3,
+                "node_type": "array",
+                "data_type": stored.dtype.name,
+                "shape": array.shape,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+                "fill_value": np.zeros((), stored.dtype).item(),
+                "codecs": [
+                    {"name": "bytes", "configuration": {"endian": "little"}},
+                    {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}},
+                ],
+                "attributes": {},
+            }
+            archive.writestr(f"{name}/zarr.json", json.dumps(description))
+            for k, member in enumerate(stored.members()):
+                chunk = np.zeros(chunk_shape, stored.dtype)  # zarr expects the last one as large as the others
+                part = array[k * rows : (k + 1) * rows]
+                chunk[: len(part)] = part
+                archive.writestr(member, compress(_as_bytes(chunk), LEVEL))
         return archive.infolist()
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    from numcodecs.zstd import compress
-
-    rows = min(max(1, CHUNK // (array.nbytes // len(array))), len(array))
-    stored = StoredArray(name, array.dtype.newbyteorder("<"), array.shape, rows)
-    description = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "data_type": stored.dtype.name,
-        "shape": array.shape,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": (rows, *array.shape[1:])}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": np.zeros((), stored.dtype).item(),
-        "codecs": [
-            {"name": "bytes", "configuration": {"endian": "little"}},
-            {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}},
-        ],
-        "attributes": {},
-    }
-    archive.writestr(f"{name}/zarr.json", json.dumps(description))
-    for k, member in enumerate(stored.members()):
-        chunk = np.zeros((rows, *array.shape[1:]), stored.dtype)  # zarr expects the last one as large as the others
-        part = array[k * rows : (k + 1) * rows]
-        chunk[: len(part)] = part
-        archive.writestr(member, compress(_as_bytes(chunk), LEVEL))
 
 
 def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
