@@ -23,10 +23,11 @@ from napari_gsw.research.baselines.photographs import (
     MAX_LEVELS,
     Felzenszwalb,
     MeanShift,
-    make_pixel_regions,
-    merge_similar,
-    merge_small,
+    choose_near,
+    choose_of_small,
+    merge_regions,
     number_regions,
+    pair_pixels,
     quantize_colours,
     segment_felzenszwalb,
     segment_mean_shift,
@@ -185,14 +186,17 @@ def test_merging_equals_slow_code(seed):
     shape = tuple(rng.integers(1, 9, 2))
     colours = ndimage.gaussian_filter(rng.random((*shape, 2)), (1, 1, 0)) if seed % 2 else rng.random((*shape, 2))
     link, reach, smallest = 0.3 * rng.random(), 0.4 * rng.random(), int(rng.integers(1, 12))
-    regions = make_pixel_regions(colours)
-    regions = regions.merge(regions.distance < link)
-    slow = slow_round(np.arange(colours.shape[0] * colours.shape[1]).reshape(shape), colours, near(link))
-    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
-    regions, slow = merge_similar(regions, reach), slow_rounds(slow, colours, near(reach))
-    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
-    regions, slow = merge_small(regions, smallest), slow_rounds(slow, colours, of_small(smallest))
-    assert np.array_equal(number_regions(regions.labels.reshape(shape)), number_regions(slow))
+    labels = np.arange(shape[0] * shape[1])
+    slow, flat, pairs = labels.reshape(shape), colours.reshape(-1, 2), pair_pixels(shape)
+    steps = (
+        (choose_near(link), near(link), 1),
+        (choose_near(reach), near(reach), np.inf),
+        (choose_of_small(smallest), of_small(smallest), np.inf),
+    )
+    for choose, slow_choose, rounds in steps:
+        labels = merge_regions(labels, flat, pairs, choose, rounds)
+        slow = slow_round(slow, colours, slow_choose) if rounds == 1 else slow_rounds(slow, colours, slow_choose)
+        assert np.array_equal(number_regions(labels.reshape(shape)), number_regions(slow))
 
 
 def near(reach):

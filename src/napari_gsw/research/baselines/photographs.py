@@ -13,8 +13,8 @@ links across corners, fuses in two rounds only, takes RGB as linear light, and c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ FUSION_RADIUS = 0.5
 MAX_LEVELS = 4.0
 # OpenCV's own limit.
 MAX_STEPS = 100
+# Which edges of a region graph to merge along, from sizes of regions, edges, and distances of colours.
+Choose = Callable[[Int64Array, Int64Array, Float64Array], BoolArray]
 
 
 def to_rgb(image: ArrayLike, axes: str, method: str) -> Float32Array:
@@ -118,10 +120,11 @@ def segment_mean_shift(image: ArrayLike, options: MeanShift, axes: str = "auto")
     criteria = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, MAX_STEPS, 0.0)
     modes = cv2.pyrMeanShiftFiltering(levels, options.spatial, options.range * scale, maxLevel=0, termcrit=criteria)
     radius = FUSION_RADIUS * options.range * scale
-    regions = make_pixel_regions(modes)
-    regions = regions.merge(regions.distance < min(SAME_MODE * scale, radius))
-    regions = merge_small(merge_similar(regions, radius), options.min_size)
-    return label_connected(regions.labels.reshape(modes.shape[:2]) + 1)
+    colours, pairs = modes.reshape(-1, 3).astype(np.float64), pair_pixels(modes.shape[:2])
+    labels = merge_regions(np.arange(len(colours)), colours, pairs, choose_near(min(SAME_MODE * scale, radius)), 1)
+    for choose in (choose_near(radius), choose_of_small(options.min_size)):
+        labels = merge_regions(labels, colours, pairs, choose)
+    return label_connected(labels.reshape(modes.shape[:2]) + 1)
 
 
 def quantize_colours(luv: NDArray[np.float32]) -> tuple[NDArray[np.uint8], float]:
@@ -132,68 +135,55 @@ def quantize_colours(luv: NDArray[np.float32]) -> tuple[NDArray[np.uint8], float
     return np.rint((luv - low) * scale).astype(np.uint8), scale
 
 
-@dataclass(frozen=True, eq=False)
-class Regions:
-    """A partition of the pixels into n regions."""
-
-    labels: Int64Array  # (pixels,) region 0..n-1
-    edges: Int64Array  # (m, 2) regions that share a pixel face, the smaller number first, sorted
-    total: Float64Array  # (n, C) sum of the colours
-    size: Float64Array  # (n,) number of pixels
-
-    @cached_property
-    def distance(self) -> Float64Array:
-        """(m,) Euclidean distance of the mean colours along each edge."""
-        mean = self.total / self.size[:, np.newaxis]
-        return np.asarray(np.linalg.norm(mean[self.edges[:, 0]] - mean[self.edges[:, 1]], axis=1))
-
-    def merge(self, chosen: BoolArray) -> Regions:
-        """Merge along all `chosen` edges (m,) at once."""
-        n = len(self.size)
-        left, right = self.edges[chosen].T
-        links = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
-        count, components = connected_components(links, directed=False)
-        part: Int64Array = components.astype(np.int64)
-        edges = np.sort(part[self.edges], axis=1)
-        edges = edges[edges[:, 0] < edges[:, 1]]
-        key = np.unique(edges[:, 0] * count + edges[:, 1])
-        return Regions(
-            labels=part[self.labels],
-            edges=np.stack((key // count, key % count), axis=1),
-            total=sum_by_group(self.total, part, count),
-            size=np.bincount(part, weights=self.size, minlength=count).astype(np.float64),
-        )
-
-
-def make_pixel_regions(colours: NDArray[np.generic]) -> Regions:
-    """Make each pixel of an image (Y, X, C) a region."""
-    index = np.arange(colours.shape[0] * colours.shape[1]).reshape(colours.shape[:2])
+def pair_pixels(shape: tuple[int, ...]) -> Int64Array:
+    """Return the pairs (m, 2) of pixels of a 2D image that share a face."""
+    index = np.arange(shape[0] * shape[1]).reshape(shape)
     right = np.stack((index[:, :-1].ravel(), index[:, 1:].ravel()), axis=1)
-    down = np.stack((index[:-1].ravel(), index[1:].ravel()), axis=1)
-    edges = np.concatenate((right, down))
-    total = colours.reshape(index.size, -1).astype(np.float64)
-    return Regions(index.ravel(), edges[np.lexsort((edges[:, 1], edges[:, 0]))], total, np.ones(index.size))
+    return np.concatenate((right, np.stack((index[:-1].ravel(), index[1:].ravel()), axis=1)))
 
 
-def merge_similar(regions: Regions, radius: float) -> Regions:
-    """Merge neighbours whose mean colours are closer than `radius`, until there are none."""
-    while (near := regions.distance < radius).any():
-        regions = regions.merge(near)
-    return regions
+def merge_regions(
+    labels: Int64Array, colours: Float64Array, pairs: Int64Array, choose: Choose, rounds: float = np.inf
+) -> Int64Array:
+    """Merge regions along the edges that are chosen, all at once, and again until none is chosen.
+
+    Pixels have `labels` 0..n-1 (pixels,) and `colours` (pixels, C), and share a face in `pairs` (m, 2). `choose` gets
+    the sizes of the regions, their edges (the smaller number first, sorted), and the distances of their mean colours.
+    """
+    while rounds > 0:
+        size = np.bincount(labels)
+        n, mean = len(size), sum_by_group(colours, labels, len(size)) / size[:, np.newaxis]
+        ends = np.sort(labels[pairs], axis=1)
+        edges = np.stack(np.divmod(np.unique(ends[ends[:, 0] < ends[:, 1]] @ [n, 1]), n), axis=1)
+        left, right = edges.T
+        chosen = choose(size, edges, np.linalg.norm(mean[left] - mean[right], axis=1))
+        if not chosen.any():
+            break
+        links = coo_array((np.ones(chosen.sum(), np.int8), (left[chosen], right[chosen])), shape=(n, n))
+        labels = connected_components(links, directed=False)[1].astype(np.int64)[labels]
+        rounds -= 1
+    return labels
 
 
-def merge_small(regions: Regions, min_size: int) -> Regions:
-    """Merge regions under `min_size` pixels with the neighbour of nearest mean colour, until there are none.
+def choose_near(radius: float) -> Choose:
+    """Choose all edges along which the colours are closer than `radius`."""
+    return lambda size, edges, distance: distance < radius
+
+
+def choose_of_small(min_size: int) -> Choose:
+    """Choose for each region under `min_size` pixels the edge to the neighbour of nearest colour.
 
     The neighbour may be small itself. Of neighbours that are equally near, the one with the smallest number is taken.
     """
-    while len(regions.edges) and (small := regions.size < min_size).any():
-        order = np.argsort(regions.distance, kind="stable")
-        region, first = np.unique(regions.edges[order], return_index=True)
+
+    def choose(size: Int64Array, edges: Int64Array, distance: Float64Array) -> BoolArray:
+        order = np.argsort(distance, kind="stable")
+        region, first = np.unique(edges[order], return_index=True)
         chosen = np.zeros(len(order), bool)
-        chosen[order[first[small[region]] // 2]] = True
-        regions = regions.merge(chosen)
-    return regions
+        chosen[order[first[size[region] < min_size] // 2]] = True
+        return chosen
+
+    return choose
 
 
 FELZENSZWALB = Method(segment_felzenszwalb, Felzenszwalb)

@@ -101,8 +101,8 @@ def split_at_peaks(
     peak_map: NDArray[np.float64] | None = None,
 ) -> Int32Array:
     """Flood a map of distances, within the mask, from its peaks within each of the `labels`, or from those of a map."""
-    peak_map = distance if peak_map is None else peak_map
-    peaks = feature.peak_local_max(peak_map, min_distance=min_distance, labels=labels, exclude_border=False)
+    source = distance if peak_map is None else peak_map
+    peaks = feature.peak_local_max(source, min_distance=min_distance, labels=labels, exclude_border=False)
     markers = np.zeros(distance.shape, np.int32)
     markers[tuple(peaks.T)] = np.arange(1, len(peaks) + 1)
     has_markers = len(peaks) > 0 or mask is not None
