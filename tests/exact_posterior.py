@@ -16,7 +16,7 @@ from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.moves.cluster_kernels import grow_state
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
 from napari_gsw.core.sampler.options import NO_ANNEALING, NO_MOVES, SamplerOptions
-from napari_gsw.core.sampler.state import USED, Bonds, Moves
+from napari_gsw.core.sampler.state import USED, Bonds, Moves, Schedule
 from napari_gsw.core.sampler.tempering import ENDLESS
 
 BATCHES = 100
@@ -134,8 +134,9 @@ def agreement(
     chain = start_chain(problem, options, seed, None, seeds)
     if sweeping:
         splits = moves if moves.splits else None
+        schedule = Schedule(annealing, moves.full, moves.near, regroups, ENDLESS, chain.stop)
         codes = _codes(
-            chain.target, made, chain.state, chain.draws.buffer, options.schedule, splits, chain.rng, sweeps
+            chain.target, made, chain.state, chain.draws.buffer, schedule, splits, chain.rng, sweeps
         )  # fmt: skip
     else:
         codes = _codes_of_splits(chain.target, chain.state, moves, inverse_temperature, chain.rng, sweeps)

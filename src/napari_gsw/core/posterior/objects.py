@@ -416,12 +416,7 @@ def _mean(sums: Float64Array) -> Float64Array:
 
 
 def label_block_objects(
-    problem: Problem,
-    clusters: NDArray[np.integer],
-    min_pixels: int,
-    neck: float,
-    seeds: Int32Array,
-    distinction: float,
+    problem: Problem, clusters: NDArray[np.integer], min_pixels: int, neck: float, seeds: Int32Array, distinction: float
 ) -> BlockedLabels:
     """Label the objects of an image that was read in blocks, like `find_objects` of an image in memory."""
     context: BlockContext = problem.block_context

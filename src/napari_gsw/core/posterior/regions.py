@@ -113,11 +113,7 @@ def make_boundary_tree(problem: Problem, together: Float64Array) -> MergeTree:
 
 
 def merge_weak_boundaries(
-    problem: Problem,
-    together: Float64Array,
-    regions: Int32Array,
-    weakest: float,
-    is_locked: BoolArray | None = None,
+    problem: Problem, together: Float64Array, regions: Int32Array, weakest: float, is_locked: BoolArray | None = None
 ) -> Int32Array:
     """(n,) int32 regions, by first site, after merging across boundaries up to a height of the boundary tree.
 
