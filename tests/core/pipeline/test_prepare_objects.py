@@ -25,7 +25,7 @@ from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.interactive.numbering import match_labels
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.prepare_objects import NETWORK_SETTINGS, is_replaced_by_network
+from napari_gsw.core.pipeline.prepare import NETWORK_SETTINGS, is_replaced_by_network
 from napari_gsw.core.posterior.label_table import Overlap, find_likeliest_partner
 from napari_gsw.core.posterior.objects import MERGE_PROBABILITY, calibrate, decode_objects, same_object_probability
 from napari_gsw.core.settings import setting_fields

@@ -7,8 +7,8 @@ import pytest
 from scipy import ndimage
 
 import napari_gsw as gsw
+import napari_gsw.core.pipeline.prepare as module
 from napari_gsw.core.features.object_network import predict_slices
-from napari_gsw.core.pipeline import prepare_objects
 
 
 def crowd(blur=(2.0, 1.0, 1.0), noise=6.0):
@@ -41,7 +41,7 @@ def test_the_network_is_asked_where_objects_hardly_stand_out(asked, monkeypatch)
     pytest.importorskip("onnxruntime")
     volume, _ = crowd()
     limits = {True: (True, False), False: (True, True)}[asked]  # distinct enough for a volume, and for a picture
-    monkeypatch.setattr(prepare_objects, "has_contrast", lambda measured, least, axes: limits[axes == 2])
+    monkeypatch.setattr(module, "has_contrast", lambda measured, least, axes: limits[axes == 2])
     stages = []
     given = {"preset": "microscopy", "axes": "ZYX", "sweeps": 20, "seed": 1}
     result = gsw.segment(volume, report=lambda stage, snapshot: stages.append(stage.name) and None, **given)

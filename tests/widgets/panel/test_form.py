@@ -13,7 +13,7 @@ import napari_gsw as gsw
 from gui_actions import click, run
 from napari_gsw.core.features.network import has_onnxruntime
 from napari_gsw.core.model.priors import PartitionPrior
-from napari_gsw.core.pipeline.prepare_objects import NETWORK_SECTIONS, NETWORK_SETTINGS, is_replaced_by_network
+from napari_gsw.core.pipeline.prepare import NETWORK_SECTIONS, NETWORK_SETTINGS, is_replaced_by_network
 from napari_gsw.core.settings import SECTIONS, setting_fields
 from napari_gsw.sample_data import mosaic, random_mosaic
 from napari_gsw.scores import partitions as metrics

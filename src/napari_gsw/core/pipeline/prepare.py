@@ -1,14 +1,19 @@
-"""Prepare a problem from an image: superpixels, graph, features, couplings."""
+"""Prepare a problem from an image: superpixels, graph, features, couplings.
+
+With a network that segments objects, sites are fragments of objects and blocks of background. A chain colours them, and
+touching sites of one colour are one object. Apart from the couplings there is no likelihood, since the network has used
+the pixels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from skimage import measure
 
 from napari_gsw.core.array_types import BoolArray, Sites
 from napari_gsw.core.blocks.assembly import assemble
@@ -21,9 +26,12 @@ from napari_gsw.core.features.input_maps import (
     open_input_maps,
     select_site_image,
 )
+from napari_gsw.core.features.network import Network, has_onnxruntime, load_network, onnxruntime_version
+from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
 from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
+from napari_gsw.core.graph.object_model import COLOURS, load_object_model
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import (
     Links,
@@ -33,14 +41,16 @@ from napari_gsw.core.graph.region_graph import (
     concatenate_graphs,
     find_links,
 )
-from napari_gsw.core.image.foreground_signal import make_signal_image, normalize_images
+from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL, make_signal_image, normalize_images
 from napari_gsw.core.image.lazy import LazyImage, is_image_list, is_lazy, open_lazy_image
 from napari_gsw.core.image.normalized_image import (
     NormalizedImage,
+    check_image,
     fill_outside_mask,
     normalize_image,
     parse_axes,
     per_image,
+    select_channels,
 )
 from napari_gsw.core.image.spacing import format_spacing, get_spacing, pixel_volume
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
@@ -48,19 +58,25 @@ from napari_gsw.core.model import priors
 from napari_gsw.core.model.external_field import make_foreground_field
 from napari_gsw.core.model.problem import Problem, SharedProblem, number_consecutively
 from napari_gsw.core.model.scribble_field import closes_labels
-from napari_gsw.core.pipeline.prepare_objects import (
-    NETWORK_SIGNAL,
-    predict_object_signal,
-    prepare_with_network,
-    uses_object_network,
-)
 from napari_gsw.core.pipeline.stage import Report, Stage
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
+from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
+from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.core.sites.scribbles import split_sites
 from napari_gsw.core.sites.site_values import check_label_image
 from napari_gsw.core.sites.superpixels import check_mask, validate_sites
+
+# With an object network, superpixels, features, prior and couplings are its own, and so is where objects end. Settings
+# of these sections have no effect, except NETWORK_SETTINGS.
+NETWORK_SECTIONS = ("superpixels", "features", "prior", "coupling")
+NETWORK_SETTINGS = ("signal", "objects", "boundary_model", "network")
+NETWORK_CUTS = ("neck", "distinction")
+# Voxels of a volume up to which the network predicts every slice; more would take minutes.
+MAX_VOXELS = 1 << 21
+# Note among the maps of a problem whose signal is predicted by the network slice by slice.
+NETWORK_SIGNAL: Mapping[str, Any] = {"inside": {"made_by": "network of objects, plane by plane"}}
 
 
 def resolve_arguments(
@@ -162,15 +178,18 @@ def prepare(
             open_lazy_image(image, chosen.axes), chosen, {"sites": sites, "mask": mask, **maps}, **options
         )
     image = _fill_nonfinite(image, sites, mask, chosen.axes)
+    lists = {"sites": [sites], "mask": [mask], "seeds": [seeds]}
     predicted = None
     if uses_object_network(chosen) and all(value is None for value in maps.values()):
-        split = partial(_split, chosen, seeds)
-        problem = prepare_with_network(image, chosen, sites, mask, beta, split, report)
-        if problem is not None:
-            return problem
-        predicted = predict_object_signal(image, chosen, report)
+        values, _ = select_channels(image, check_image(image, chosen.axes))
+        network = load_network(chosen.network, "objects")
+        if network is not None and values.ndim == 3:
+            problem = _prepare_fragments(values, network, chosen, lists, beta, report)
+            if problem is not None:
+                return problem
+        elif network is not None:
+            predicted = _predict_object_signal(image, values, network, chosen, report)
     chosen = chosen.replace(objects="classical")  # the method used, for readers of the problem's settings
-    lists = {"sites": [sites], "mask": [mask], "seeds": [seeds]}
     if predicted is None:
         return _prepare_in_memory([image], chosen, lists, maps, **options)
     problem = _prepare_in_memory([predicted], chosen.replace(axes="ZYX"), lists, maps, **options)
@@ -309,6 +328,98 @@ def _prepare_lazy(
     assembled = assemble(image, grid, settings, inputs["sites"], inputs["mask"], codebook, report_blocks, maps)
     origin = {"sites": assembled.sites, "block_context": assembled.context}
     return _make_problem(Problem, assembled.features, assembled.graph, settings, beta, assembled.maps, origin)
+
+
+def uses_object_network(settings: Settings) -> bool:
+    """Return whether the settings ask for an object network."""
+    return settings.objects == "network" and settings.signal == "objects" and settings.view == "objects"
+
+
+def can_use_object_network(settings: Settings) -> bool:
+    """Return whether an object network can run; the image must also be 2D and in memory."""
+    return uses_object_network(settings) and settings.network != "none" and has_onnxruntime()
+
+
+def is_replaced_by_network(name: str) -> bool:
+    """Return whether a setting has no effect with an object network.
+
+    >>> is_replaced_by_network("site_size"), is_replaced_by_network("network"), is_replaced_by_network("min_region")
+    (True, False, False)
+    """
+    return name in NETWORK_CUTS or (setting_fields()[name].section in NETWORK_SECTIONS and name not in NETWORK_SETTINGS)
+
+
+def describe_object_network(settings: Settings, problem: Problem) -> dict[str, str] | None:
+    """Return name and hash of the object network for the provenance; None if none is asked for."""
+    if not uses_object_network(settings) or settings.network == "none":
+        return None
+    network = load_network(settings.network, "objects")
+    if network is None:
+        return {"name": settings.network, "unused": "onnxruntime is missing"}
+    if not problem.has_fragments and not NETWORK_SIGNAL.keys() <= problem.maps.keys():
+        return {
+            "name": settings.network,
+            "unused": "the image is not flat and in memory, its objects stand out without it, or it has seen none",
+        }
+    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": onnxruntime_version()}
+
+
+def _predict_object_signal(
+    image: NDArray[Any], values: NDArray[Any], network: Network, settings: Settings, report: Report
+) -> NDArray[np.float32] | None:
+    """Return (z, y, x) the network's probability of objects, to be used as signal of a volume; or None.
+
+    It is for crowded objects that blur into each other's slices and hardly stand out. In other volumes their own signal
+    says more, and in blurred noise the network sees blobs.
+    """
+    if values[..., 0].size > MAX_VOXELS:
+        return None
+    spacing = get_spacing(settings, 3)
+    signal = make_signal_image(image, settings.axes, settings.calm, spacing).channels[..., 0]
+    bright = measure.label(signal > OBJECT_SIGNAL / 2, connectivity=1).astype(np.int32)
+    contrast = measure_contrast(bright, np.ones(bright.shape, bool), signal)
+    if has_contrast(contrast, settings.distinction, 2) or not has_contrast(contrast, settings.distinction, 3):
+        return None
+    anisotropy = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
+
+    def report_slices(done: int, total: int) -> None:
+        report(Stage("planes", done, total), None)
+
+    inside = predict_slices(values, network, anisotropy, report_slices)
+    return inside if (inside > 0.5).any() else None
+
+
+def _prepare_fragments(
+    values: NDArray[Any],
+    network: Network,
+    settings: Settings,
+    inputs: Mapping[str, Sequence[Any]],
+    beta: ArrayLike | None,
+    report: Report,
+) -> Problem | None:
+    """Prepare a 2D image of `values` (y, x, channels) in which the network finds an object; None if it finds none."""
+    report(Stage("superpixels"), None)
+    maps = predict_objects(values, network)
+    if are_too_large(values, maps, network):
+        return None
+    (sites,), (mask,), (seeds,) = inputs["sites"], inputs["mask"], inputs["seeds"]
+    fragments = find_fragments(maps[..., INSIDE], maps[..., CENTRE])
+    signal = np.float32(OBJECT_SIGNAL) * maps[..., INSIDE]
+    pixels = NormalizedImage(signal[..., np.newaxis], False)
+    inside = check_mask(mask, pixels.shape)
+    if not ((fragments > 0) & inside).any():
+        return None
+    site_image = make_object_sites(fragments, inside) if sites is None else validate_sites(sites, pixels.shape, mask)
+    site_image = _split(settings, seeds, site_image, pixels)
+    report(Stage("graph"), None)
+    graph = build_region_graph(pixels, site_image)
+    report(Stage("features"), None)
+    if beta is None:
+        model = load_object_model(settings.boundary_model)
+        beta = model.couplings(site_image, maps, graph, mark_fragments(site_image, fragments))
+    couplings, prior = to_float_array("beta", beta), priors.Potts(COLOURS)
+    origin: dict[str, Any] = {"sites": site_image, "graph": graph, "settings": settings, "signal": signal}
+    return Problem(graph.n, (), graph.edges, couplings, prior, **origin)
 
 
 def _make_problem(

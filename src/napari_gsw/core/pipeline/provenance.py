@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.graph.couplings import describe_network
 from napari_gsw.core.image.lazy import get_chunk_shape, is_image_list, is_lazy, list_levels, read
 from napari_gsw.core.model.problem import log_posterior
-from napari_gsw.core.pipeline.prepare_objects import describe_object_network
+from napari_gsw.core.pipeline.prepare import describe_object_network
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.versions import collect_versions
 

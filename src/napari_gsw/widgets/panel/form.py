@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.model.priors import PartitionPrior, Truncated, make_prior
-from napari_gsw.core.pipeline.prepare_objects import (
+from napari_gsw.core.pipeline.prepare import (
     NETWORK_SECTIONS,
     NETWORK_SETTINGS,
     can_use_object_network,
