@@ -15,7 +15,6 @@ from napari_gsw.research.evaluation.simulated_annotator import (
     choose_random,
     find_centre,
     find_largest_part,
-    make_site_chooser,
     simulate_scribbles,
 )
 
@@ -126,20 +125,6 @@ def test_a_game_that_is_over_stays_as_it_was():
     image, wanted = picture()
     course = simulate_scribbles(image, SimulatedAnnotator(wanted), choose("watershed"), lambda look: None, 3)
     assert course.dice == course.dice[:1] * 4
-
-
-def test_a_chooser_may_ask_for_sites():
-    image, wanted = picture()
-    asked = []
-
-    def next_site(look):
-        asked.append(look.outcome.result.problem.n)
-        return len(asked) - 1 if len(asked) < 3 else None
-
-    choice = choose("gsw", "paper", {"sweeps": 20, "site_count": 60})
-    course = simulate_scribbles(image, SimulatedAnnotator(wanted), choice, make_site_chooser(next_site), 4)
-    assert len(asked) == 3
-    assert len(course.dice) == 5
 
 
 def test_a_robot_that_is_asked_paints_where_the_posterior_is_in_doubt():

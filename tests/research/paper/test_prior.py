@@ -59,11 +59,11 @@ def test_fig2_starts_at_the_exact_mean_and_falls(tmp_path, monkeypatch):
 
 
 def test_the_law_of_k_is_met_where_it_is_certain_and_where_it_is_not():
-    certain = prior.compare_with_exact(6, 3, 3, 0, 300)
+    certain = prior.sample_uncoupled(6, 1.0, 3, 3, 0, 300, 4)
     assert (certain["likely"], certain["mean"]) == ([2, 2], 2.0)
     assert (certain["changes"], certain["distance"]) == ([0] * 4, [0.0] * 4)
     # Two sites, alpha 1: together or apart with probability 1/2 each.
-    even = prior.compare_with_exact(2, 1, 2, 0, 4000)
+    even = prior.sample_uncoupled(2, 1.0, 1, 2, 0, 4000, 4)
     assert even["likely"] == [1, 2]
     assert even["mean"] == pytest.approx(1.5)
     assert max(even["distance"]) < 0.05

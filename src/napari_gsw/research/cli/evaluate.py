@@ -72,7 +72,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``napari-gsw evaluate``."""
     from napari_gsw.research.evaluation.data_sets import spread
-    from napari_gsw.research.evaluation.evaluate import evaluate
+    from napari_gsw.research.evaluation.evaluate import evaluate, format_table
 
     resolve_choices(arguments)
     choice = choice_from_arguments(arguments)
@@ -84,9 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         print("napari-gsw: stopped; the same command goes on where it was", file=sys.stderr)
         return exit_code(error)
     if not arguments.quiet:
-        print(evaluation.table())
-        print(f"{len(evaluation.rows)} images scored, {len(evaluation.failed)} skipped; written to {arguments.output}")
-    return PARTIAL_FAILURE if evaluation.failed else 0
+        print(format_table(evaluation))
+        skipped = f"{len(evaluation['failed'])} skipped; written to {arguments.output}"
+        print(f"{evaluation['images']} images scored, {skipped}")
+    return PARTIAL_FAILURE if evaluation["failed"] else 0
 
 
 def _list_examples(arguments: argparse.Namespace) -> Sequence[Scorable]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,60 +72,35 @@ LEVEL_MEASURES = ("probabilistic_rand", "variation_of_information", "covering")
 LESS_IS_BETTER = "variation_of_information"
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a method on a data set."""
+def summarize(rows: Sequence[Record], headings: Iterable[str]) -> dict[str, Any]:
+    """Compute mean and median of scores over images, and what was scored of objects (pooled) and of hierarchies."""
+    columns = {name: [row[name] for row in rows] for name in headings} if rows else {}
+    summary: dict[str, Any] = {
+        "mean": {name: float(np.mean(column)) for name, column in columns.items()},
+        "median": {name: float(np.median(column)) for name, column in columns.items()},
+    }
+    if set(INSTANCE_MEASURES) <= set(columns):
+        summary["pooled"] = compute_object_measures(pool_counts(rows))
+    if rows and LEVELS in rows[0]:
+        summary[LEVELS] = find_best_levels([row[LEVELS] for row in rows])
+    return summary
 
-    settings: Mapping[str, Any]
-    rows: Mapping[str, Record]  # scores of each image
-    failed: Mapping[str, str]  # why the other images were skipped
-    headings: Mapping[str, Heading]
 
-    def summary(self, statistic: Callable[[list[float]], Any] = np.mean) -> dict[str, float]:
-        """Compute the mean (or another statistic) of each score over the images."""
-        if not self.rows:
-            return {}
-        return {name: float(statistic([row[name] for row in self.rows.values()])) for name in self.headings}
-
-    def pooled(self) -> dict[str, float]:
-        """Compute the scores of the objects of all images together, if objects were scored."""
-        if not self.rows or not set(INSTANCE_MEASURES) <= set(self.headings):
-            return {}
-        return compute_object_measures(pool_counts(list(self.rows.values())))
-
-    def levels(self) -> dict[str, Any]:
-        """Find the best levels of the hierarchies, if these were scored."""
-        rows = [row[LEVELS] for row in self.rows.values() if LEVELS in row]
-        return find_best_levels(rows) if rows else {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``evaluation.json``."""
-        optional = {"pooled": self.pooled(), "levels": self.levels()}
-        return {
-            "images": len(self.rows),
-            "failed": list(self.failed),
-            "reasons": dict(self.failed),
-            "settings": dict(self.settings),
-            "mean": self.summary(np.mean),
-            "median": self.summary(np.median),
-            **{name: content for name, content in optional.items() if content},
-        }
-
-    def table(self) -> str:
-        """Format mean, median and pooled scores, and the best levels, as a table for the terminal."""
-        mean, median, pooled = self.summary(np.mean), self.summary(np.median), self.pooled()
-        lines = [f"{'':>24}{'mean':>10}{'median':>10}{'pooled' if pooled else '':>10}".rstrip()]
-        for name, (heading, digits) in self.headings.items():
-            if mean:
-                over_all = f"{pooled[name]:>10.{digits}f}" if name in pooled else ""
-                lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}{over_all}")
-        if levels := self.levels():
-            lines += ["", f"{'levels of the hierarchy':>24}{'ODS':>10}{'at':>10}{'regions':>10}{'OIS':>10}"]
-            for name, row in levels.items():
-                heading, digits = MEASURES[name]
-                ods, ois = (f"{row[key]:>10.{digits}f}" for key in ("ods", "ois"))
-                lines.append(f"{heading:>24}{ods}{row['threshold']:>10.2f}{row['regions']:>10.1f}{ois}")
-        return "\n".join(lines)
+def format_table(summary: Mapping[str, Any]) -> str:
+    """Format what :func:`summarize` returns as a table for the terminal."""
+    mean, median, pooled = summary["mean"], summary["median"], summary.get("pooled", {})
+    lines = [f"{'':>24}{'mean':>10}{'median':>10}{'pooled' if pooled else '':>10}".rstrip()]
+    for name in mean:
+        heading, digits = {**OBJECT_MEASURES, **SCRIBBLE_MEASURES}[name]
+        over_all = f"{pooled[name]:>10.{digits}f}" if name in pooled else ""
+        lines.append(f"{heading:>24}{mean[name]:>10.{digits}f}{median[name]:>10.{digits}f}{over_all}")
+    if LEVELS in summary:
+        lines += ["", f"{'levels of the hierarchy':>24}{'ODS':>10}{'at':>10}{'regions':>10}{'OIS':>10}"]
+        for name, row in summary[LEVELS].items():
+            heading, digits = MEASURES[name]
+            ods, ois = (f"{row[key]:>10.{digits}f}" for key in ("ods", "ois"))
+            lines.append(f"{heading:>24}{ods}{row['threshold']:>10.2f}{row['regions']:>10.1f}{ois}")
+    return "\n".join(lines)
 
 
 def evaluate(
@@ -136,8 +110,8 @@ def evaluate(
     seed: int = 0,
     save_labels: bool = False,
     levels: bool = False,
-) -> Evaluation:
-    """Segment and score every example, and write ``images.csv`` and ``evaluation.json``.
+) -> dict[str, Any]:
+    """Segment and score every example, and write ``images.csv`` and ``evaluation.json``, whose content is returned.
 
     Also write the label image of every example into ``labels/``, and score the hierarchies, if asked to.
     """
@@ -157,13 +131,19 @@ def evaluate(
     jobs, files = {e.name: e for e in examples}, {e.name: e.files for e in examples}
     work = partial(score_example, choice, seed, folder if save_labels else None, overwrite, levels)
     records = run_jobs("evaluate", work, jobs, depends_on, job_options, files)
-    evaluation = Evaluation(settings, records.done, records.failed, headings)
     ensure_folder(job_options.folder)
     rows = [[name, *(row[m] for m in headings), ""] for name, row in records.done.items()]
     rows += [[name, *("" for _ in headings), reason] for name, reason in records.failed.items()]
     write_csv(job_options.folder / TABLE, ("image", *headings, "skipped"), rows)
-    write_json(job_options.folder / SUMMARY, evaluation.to_dict())
-    return evaluation
+    content = {
+        "images": len(records.done),
+        "failed": list(records.failed),
+        "reasons": dict(records.failed),
+        "settings": settings,
+        **summarize(list(records.done.values()), headings),
+    }
+    write_json(job_options.folder / SUMMARY, content)
+    return content
 
 
 def choose_headings(examples: Sequence[Scorable], choice: Choice) -> Mapping[str, Heading]:

@@ -16,7 +16,7 @@ from napari_gsw.batch.jobs import Record
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import Example, spread
-from napari_gsw.research.evaluation.evaluate import Evaluation, choose_headings
+from napari_gsw.research.evaluation.evaluate import choose_headings, summarize
 from napari_gsw.research.paper.experiment import Study, available_methods, has_models, score_methods
 from napari_gsw.research.training.membranes import fold_names
 from napari_gsw.research.training.membranes import learn_all as learn_membranes
@@ -44,7 +44,7 @@ def reproduce(study: Study) -> None:
             chosen = spread(examples, study.count(None, QUICK_IMAGES))
             cases = {example.name: (example, folds[example]) for example in chosen}
             records = study.run(f"cells-{data_set}", score_methods, cases, choices=choices)
-            data[data_set] = summarize(chosen, choices[0], records)
+            data[data_set] = summarize_halves(chosen, choices[0], records)
     study.write("cells", {"data": data})
 
 
@@ -88,17 +88,18 @@ def choose_for_membranes(examples: Sequence[Example], study: Study) -> Folds:
     return choices, {e: names.index(group) for e, group in zip(examples, groups, strict=True)}
 
 
-def summarize(
+def summarize_halves(
     examples: Sequence[Example], choices: Mapping[str, Choice], records: Mapping[str, Record]
 ) -> dict[str, Any]:
     """Compute for each method the means over all images, over every other one, and pooled over all objects."""
-    methods = {}
+    methods: dict[str, Any] = {}
+    rows = list(records.values())
     for name, choice in choices.items():
         headings = choose_headings(examples, choice)
-        rows = [(image, record[name]) for image, record in records.items()]
         halves = {"all": rows, "even": rows[::2], "odd": rows[1::2]}
-        evaluations = {half: Evaluation(choice.to_dict(), dict(part), {}, headings) for half, part in halves.items()}
-        methods[name] = {half: {"mean": e.summary(), "pooled": e.pooled()} for half, e in evaluations.items() if e.rows}
+        methods[name] = {
+            half: summarize([row[name] for row in part], headings) for half, part in halves.items() if part
+        }
     ours, choice = next(iter(choices.items()))
     held_out = choice.settings.boundary_model != preset(ours).boundary_model
     return {"pictures": len(records), "held_out": held_out, "methods": methods}

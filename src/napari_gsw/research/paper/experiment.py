@@ -9,7 +9,7 @@ import importlib.util
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from napari_gsw.files.plots import save_figure
 from napari_gsw.files.results import write_csv, write_json, write_text
 from napari_gsw.methods import Choice
 from napari_gsw.research.evaluation.data_sets import Example, list_labelled_folder, list_scribbles
-from napari_gsw.research.evaluation.evaluate import score_image
+from napari_gsw.research.evaluation.evaluate import score_image, summarize
 from napari_gsw.research.evaluation.simulated_annotator import SimulatedAnnotator
 from napari_gsw.sample_data import random_mosaic
 
@@ -175,12 +175,12 @@ def p_value(a: Float64Array, b: Float64Array) -> float:
 
 def summarize_methods(
     records: Sequence[Record],
-    measures: Iterable[str],
-    ours: Iterable[str] = (),
+    measures: Collection[str],
+    ours: Collection[str] = (),
     peers: Iterable[str] = (),
     tested: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Compute mean and median of the measures of each method, and p-values of ours against each peer.
+    """Summarize the measures of each method, with p-values of ours against each peer.
 
     Each record is of an image, with a row for each method by its name.
     """
@@ -188,8 +188,7 @@ def summarize_methods(
     values = {name: {m: np.array([record[name][m] for record in records]) for m in measures} for name in names}
     summary: dict[str, Any] = {}
     for name, columns in values.items():
-        mean = {m: float(np.mean(column)) for m, column in columns.items()}
-        summary[name] = {"mean": mean, "median": {m: float(np.median(column)) for m, column in columns.items()}}
+        summary[name] = summarize([record[name] for record in records], measures)
         if name in ours:
             summary[name]["p_value"] = {
                 peer: {m: p_value(columns[m], values[peer][m]) for m in tested} for peer in peers if peer in values

@@ -25,42 +25,54 @@ from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
 from napari_gsw.research.paper.experiment import Study
 from napari_gsw.sample_data import astronaut
 
-# ---- figure 1: a Dirichlet process among uncoupled sites, exactly and simulated
+# ---- uncoupled sites: figure 1, and limits of the size of a cluster
 
 FIG1_SITES, FIG1_ALPHAS = 1000, (3.0, 5.0)
 FIG1_SWEEPS, FIG1_QUICK_SWEEPS = 20_000, 2_000
+# Less probable numbers of clusters are left out of the likely range.
+MIN_PROBABILITY = 0.001
 
 
-def sample_uncoupled(alpha: float, seed: int, sites: int, sweeps: int) -> Record:
-    """Count the numbers of clusters that a chain without data and couplings visits."""
-    free = Problem(sites, (), np.zeros((0, 2), np.int32), np.zeros(0), DirichletProcess(alpha))
-    n_clusters = run(free, sweeps, seed=seed).trace[sweeps // 10 :, 1].astype(np.int64)
-    return {"counts": np.bincount(n_clusters, minlength=sites + 1).tolist()}
+def sample_uncoupled(n: int, alpha: float, low: int, high: int, seed: int, sweeps: int, chains: int) -> Record:
+    """Compare the numbers of clusters that chains without data and couplings visit with their exact distribution."""
+    prior = DirichletProcess(alpha).truncated(low, high)
+    exact = cluster_distribution(prior, n)
+    likely = np.flatnonzero(exact > MIN_PROBABILITY)
+    first = np.arange(n - 1, dtype=np.int32)
+    problem = Problem(n, (), np.stack((first, first + 1), axis=1), np.zeros(n - 1), prior)
+    traces = [run(problem, sweeps, seed=seed + s, regroups=1).trace[:, 1].astype(np.int64) for s in range(chains)]
+    shares = [np.bincount(k, minlength=n + 1) / len(k) for k in traces]
+    return {
+        "likely": [int(likely[0]), int(likely[-1])],
+        "mean": float(exact @ np.arange(n + 1)),
+        "changes": [int(np.count_nonzero(np.diff(k))) for k in traces],
+        "distance": [float(np.abs(share - exact).sum() / 2) for share in shares],
+        "exact": exact.tolist(),
+        "shares": np.mean(shares, axis=0).tolist(),
+    }
 
 
 def reproduce_fig1(study: Study) -> None:
     """Simulate, and write ``fig1.png``, ``fig1.csv`` and ``fig1.json``."""
     n, sweeps = FIG1_SITES, FIG1_QUICK_SWEEPS if study.quick else FIG1_SWEEPS
-    cases = {f"alpha {alpha:g}": (alpha,) for alpha in FIG1_ALPHAS}
-    records = study.run("fig1", sample_uncoupled, cases, sites=n, sweeps=sweeps)
+    cases = {f"alpha {alpha:g}": (n, alpha, 1, n) for alpha in FIG1_ALPHAS}
+    records = study.run("fig1", sample_uncoupled, cases, sweeps=sweeps, chains=1)
     figure = make_figure(6.5, 3.6)
     axes = figure.subplots()
     rows: list[list[Any]] = []
     content: dict[str, Any] = {"n": n, "sweeps": sweeps}
     k = np.arange(n + 1)
     for ink, (name, record) in zip((INKS[1], INKS[4]), records.items(), strict=True):
-        (alpha,) = cases[name]
-        exact = cluster_distribution(DirichletProcess(alpha), n)
-        share = np.array(record["counts"]) / np.sum(record["counts"])
+        alpha, exact, share = cases[name][1], np.array(record["exact"]), np.array(record["shares"])
         content[name] = {
-            "exact_mean": float(k @ exact),
+            "exact_mean": record["mean"],
             "simulated_mean": float(k @ share),
             "approximation_alpha_log_n": alpha * float(np.log(n)),
-            "total_variation": float(np.abs(exact - share).sum() / 2),
+            "total_variation": record["distance"][0],
         }
         rows += [[alpha, int(i), exact[i], share[i]] for i in np.flatnonzero((exact > 1e-12) | (share > 0))]
         axes.bar(k, share, width=0.8, color=ink, alpha=0.3, label=f"{name}, simulated")
-        axes.plot(k, exact, "o-", color=ink, markersize=3, label=f"{name}, exact (mean {k @ exact:.2f})")
+        axes.plot(k, exact, "o-", color=ink, markersize=3, label=f"{name}, exact (mean {record['mean']:.2f})")
     axes.set_xlim(0, 55)
     tidy_axes(axes, "number of clusters", "probability")
     axes.legend(frameon=False, fontsize=9)
@@ -143,9 +155,7 @@ LIMITS = (
     (60, 5, 6), (40, 7, 10), (40, 5, 10), (60, 5, 10), (60, 5, 15), (60, 5, 20), (200, 5, 40), (60, 2, 6), (60, 1, 6),
     (60, 5, 60), (60, 20, 60), (200, 10, 200), (1000, 9, 1000),
 )  # fmt: skip
-# Less probable numbers of clusters are left out of the likely range.
-MIN_PROBABILITY = 0.001
-SEEDS, LIMITS_SWEEPS, LIMITS_QUICK_SWEEPS = 4, 20_000, 200
+CHAINS, LIMITS_SWEEPS, LIMITS_QUICK_SWEEPS = 4, 20_000, 200
 # Limits and moves of the chains on the photograph, by their names in the table.
 PHOTOGRAPH_CASES: Mapping[str, dict[str, Any]] = {
     "none": {},
@@ -157,27 +167,7 @@ PHOTOGRAPH_CASES: Mapping[str, dict[str, Any]] = {
     "`min_size=30, max_size=60`": {"min_size": 30, "max_size": 60},
     "`min_size=30, max_size=60, splits=2`": {"min_size": 30, "max_size": 60, "splits": 2},
 }
-CHAINS, LENGTH, QUICK_LENGTH = 4, 2_000, 40
-
-
-def compare_with_exact(n: int, low: int, high: int, seed: int, sweeps: int) -> Record:
-    """Compute the total variation distance of each chain from the exact distribution of k, and the changes of k."""
-    prior = DirichletProcess(1.0).truncated(low, high)
-    exact = cluster_distribution(prior, n)
-    likely = np.flatnonzero(exact > MIN_PROBABILITY)
-    first = np.arange(n - 1, dtype=np.int32)
-    problem = Problem(n, (), np.stack((first, first + 1), axis=1), np.zeros(n - 1), prior)
-    traces = [run(problem, sweeps, seed=seed + s, regroups=1).trace[:, 1].astype(np.int64) for s in range(SEEDS)]
-    shares = [np.bincount(k, minlength=n + 1) / len(k) for k in traces]
-    return {
-        "n": n,
-        "low": low,
-        "high": high,
-        "likely": [int(likely[0]), int(likely[-1])],
-        "mean": float(exact @ np.arange(n + 1)),
-        "changes": [int(np.count_nonzero(np.diff(k))) for k in traces],
-        "distance": [float(np.abs(share - exact).sum() / 2) for share in shares],
-    }
+LENGTH, QUICK_LENGTH = 2_000, 40
 
 
 def run_on_photograph(changes: dict[str, Any], seed: int, sweeps: int) -> Record:
@@ -196,8 +186,13 @@ def run_on_photograph(changes: dict[str, Any], seed: int, sweeps: int) -> Record
 def reproduce_limits(study: Study) -> None:
     """Run all chains, and write ``limits.json``."""
     sweeps, length = (LIMITS_QUICK_SWEEPS, QUICK_LENGTH) if study.quick else (LIMITS_SWEEPS, LENGTH)
-    cases = {f"{n} sites, {low} to {high}": (n, low, high) for n, low, high in LIMITS}
-    law = list(study.run("limits-law", compare_with_exact, cases, sweeps=sweeps).values())
+    cases = {f"{n} sites, {low} to {high}": (n, 1.0, low, high) for n, low, high in LIMITS}
+    records = study.run("limits-law", sample_uncoupled, cases, sweeps=sweeps, chains=CHAINS)
+    keys = ("likely", "mean", "changes", "distance")
+    law = [
+        {"n": cases[name][0], "low": cases[name][2], "high": cases[name][3], **{key: record[key] for key in keys}}
+        for name, record in records.items()
+    ]
     photograph_cases = {name: (changes,) for name, changes in PHOTOGRAPH_CASES.items()}
     photograph = study.run("limits-photograph", run_on_photograph, photograph_cases, sweeps=length)
     study.write("limits", {"sweeps": sweeps, "law": law, "length": length, "photograph": photograph})

@@ -29,7 +29,7 @@ from napari_gsw.core.posterior.uncertainty import find_boundary_faces
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread
-from napari_gsw.research.evaluation.evaluate import LEVELS, MEASURES, find_best_levels, score_image, score_levels
+from napari_gsw.research.evaluation.evaluate import MEASURES, score_image, score_levels
 from napari_gsw.research.figures import INKS, make_figure, tidy_axes
 from napari_gsw.research.paper import experiment
 from napari_gsw.research.paper.experiment import Study
@@ -183,7 +183,6 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
             "posterior": bin_by_probability(1 - together, human, length),
             "calibrated": bin_by_probability(calibrated, human, length),
         }
-        methods[name][LEVELS] = find_best_levels([record[name][LEVELS] for record in scored])
     if len(scored) > 1:
         even, odd = (
             np.concatenate([record[name]["edges"] for record in half for name in OURS], axis=1)

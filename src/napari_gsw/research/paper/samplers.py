@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -198,46 +198,38 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "tempering": TEMPERING,
     "tempering, split-merge": {**TEMPERING, **SPLITS},
 }
-# Fractions of the time in the table.
-FRACTIONS = (0.1, 0.25, 0.5, 1.0)
+# Fractions of the time at which the best state is noted.
+FRACTIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def search_image(name: str, example: Example | None, seed: int, seconds: float, seeds: int) -> Record:
-    """Run all searches on an example, or on the sample of that name, by preset, way and seed."""
+    """Search on an example, or on the sample of that name: (ways, seeds, fractions + 1) best states by preset."""
     image, axes = (sample(name)[0], "auto") if example is None else read_image(example.image)
-    runs: dict[str, Any] = {}
+    record = {}
     for preset_name in SEARCHED:
         settings = preset(preset_name, axes=axes)
         problem = prepare(image, settings)
-        for way, changes in WAYS.items():
-            for k in range(seed, seed + seeds):
-                runs[f"{preset_name}/{way}/{k}"] = _search(problem, settings.replace(**changes), k, seconds)
-    return {"runs": runs}
+        ways = [settings.replace(**changes) for changes in WAYS.values()]
+        record[preset_name] = [[_search(problem, way, seed + k, seconds) for k in range(seeds)] for way in ways]
+    return record
 
 
-def _search(problem: Problem, settings: Settings, seed: int, seconds: float) -> Record:
-    """Run a chain for some seconds, and climb from its best state."""
+def _search(problem: Problem, settings: Settings, seed: int, seconds: float) -> list[float]:
+    """Return the highest log posterior after each fraction of the time, and that of a climb from the best state."""
     (trial,) = make_ensemble(problem, settings, seed).chains
     step(trial, 1)  # compiles the kernels
     pace = run_chain(trial, 2 * CHUNK)["seconds"][-1] / (2 * CHUNK)
     # Annealing ends after a fraction of the sweeps, whose number is estimated.
     (chain,) = make_ensemble(problem, settings.replace(sweeps=max(1, int(seconds / pace))), seed).chains
     run = run_chain(chain, seconds=seconds)
-    return {**run, "polished": climb_to_maximum(problem, chain.sums.best).log_posterior}
+    polished = climb_to_maximum(problem, chain.sums.best).log_posterior
+    return [*(best_after(run, part * seconds) for part in FRACTIONS), polished]
 
 
-def find_gaps(records: Mapping[str, Record], preset_name: str, way: str, seconds: float | None) -> Float64Array:
-    """Compute (images, seeds) the gaps to the highest log posterior that any search has found on the image.
-
-    `seconds` None is after the greedy ascent.
-    """
-    gaps = []
-    for record in records.values():
-        runs = {key: run for key, run in record["runs"].items() if key.startswith(f"{preset_name}/")}
-        own = [run for key, run in runs.items() if key.split("/")[1] == way]
-        best = max(run["polished"] for run in runs.values())
-        gaps.append([best - (run["polished"] if seconds is None else best_after(run, seconds)) for run in own])
-    return np.array(gaps)
+def find_gaps(records: Iterable[Record], preset_name: str) -> Float64Array:
+    """Compute (images, ways, seeds, fractions + 1) the gaps to the best state that any search has found of an image."""
+    best = np.array([record[preset_name] for record in records])
+    return np.asarray(best[..., -1:].max(axis=(1, 2), keepdims=True) - best)
 
 
 def reproduce_search(study: Study) -> None:
@@ -249,30 +241,23 @@ def reproduce_search(study: Study) -> None:
     records = study.run("search", search_image, cases, seconds=seconds, seeds=seeds)
     if not records:
         return
-    content: dict[str, Any] = {"seconds": seconds, "seeds": seeds, "ways": WAYS, "images": len(records)}
-    for name in SEARCHED:
-        content[name] = {}
-        for way in WAYS:
-            gaps = {f"at_{part:g}": find_gaps(records, name, way, part * seconds) for part in FRACTIONS}
-            gaps["polished"] = find_gaps(records, name, way, None)
-            content[name][way] = {f"median_shortfall_{key}": float(np.median(gap)) for key, gap in gaps.items()}
+    columns = [*(f"at_{part:g}" for part in FRACTIONS), "polished"]
+    content: dict[str, Any] = {"seconds": seconds, "seeds": seeds, "ways": WAYS, "failed": list(study.failed)}
     rows = []
-    for image, record in records.items():
-        for key, run in record["runs"].items():
-            best = [best_after(run, part * seconds) for part in FRACTIONS]
-            rows.append([image, *key.split("/"), *best, run["polished"], len(run["value"]), run["clusters"]])
-    head = ["image", "preset", "way", "seed", *(f"best_at_{part:g}" for part in FRACTIONS), "polished", "sweeps"]
     figure = make_figure(3.2 * len(records) + 0.8, 6.4)
     grid = figure.subplots(len(SEARCHED), len(records), squeeze=False)
-    times = np.geomspace(seconds / 200, seconds, 200)
     for line, name in zip(grid, SEARCHED, strict=True):
-        for axes, (image, record) in zip(line, records.items(), strict=True):
-            for way, changes in WAYS.items():
-                gap = [np.median(find_gaps({image: record}, name, way, t)) for t in times]
+        gaps = find_gaps(records.values(), name)
+        medians = np.median(gaps, axis=(0, 2)).tolist()
+        content[name] = {way: dict(zip(columns, row, strict=True)) for way, row in zip(WAYS, medians, strict=True)}
+        for axes, image, image_gaps in zip(line, records, gaps, strict=True):
+            for w, (way, changes) in enumerate(WAYS.items()):
+                rows += [[image, name, way, k, *best] for k, best in enumerate(records[image][name][w])]
+                gap = np.maximum(np.median(image_gaps[w], axis=0)[:-1], 0.1)
                 ink = INKS[2 if "hot" in changes else 4 if "replicas" in changes else 0]
                 style = "--" if "splits" in changes else "-"
-                axes.plot(times, np.maximum(gap, 0.1), style, color=ink, linewidth=1.2, label=way)
+                axes.plot(np.multiply(FRACTIONS, seconds), gap, style, color=ink, linewidth=1.2, label=way)
             axes.set(xscale="log", yscale="log")
             tidy_axes(axes, "seconds", "log units below the best of all", f"{image}, {name}")
     grid[0, -1].legend(frameon=False, fontsize=8)
-    study.write("search", {**content, "failed": list(study.failed)}, ([*head, "clusters"], rows), figure=figure)
+    study.write("search", content, (("image", "preset", "way", "seed", *columns), rows), figure=figure)
