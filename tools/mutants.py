@@ -30,16 +30,16 @@ FIELD = "tests/core/sampler/test_field_law.py"
 MUTANTS = (
     Mutant(
         "of a bonded group only the first site feels the field",
-        "core/sampler/moves/candidate_kernels.py",
-        "            i = as_int64(next_member[i])\n        if candidates.seen",
-        "            i = as_int64(-1)\n        if candidates.seen",
+        "core/sampler/moves/sweep_kernels.py",
+        "            total += pull[i, s]\n            i = as_int64(next_member[i])",
+        "            total += pull[i, s]\n            i = as_int64(-1)",
         (FIELD, "-k", "chain_under_a_field and (lambda-1 or lambda-3)"),
     ),
     Mutant(
         "the field is counted twice",
-        "core/sampler/moves/candidate_kernels.py",
-        "candidates.neighbour_weight[k] += total",
-        "candidates.neighbour_weight[k] += 2.0 * total",
+        "core/sampler/moves/sweep_kernels.py",
+        "neighbour_weight[k] += total",
+        "neighbour_weight[k] += 2.0 * total",
         (FIELD, "-k", "log_posterior_that_the_kernel_keeps or next_door"),
     ),
     Mutant(
@@ -100,14 +100,14 @@ MUTANTS = (
     ),
     Mutant(
         "a new cluster is weighed as if there were one fewer",
-        "core/sampler/moves/candidate_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "score[group.fresh] = log_v[group.others + 1] + log_w[group.members]",
         "score[group.fresh] = log_v[group.others] + log_w[group.members]",
         (LAW, "-k", "dirichlet-process-words and lambda-1"),
     ),
     Mutant(
         "a cluster's present size is not taken out of its weight",
-        "core/sampler/moves/candidate_kernels.py",
+        "core/sampler/moves/sweep_kernels.py",
         "log_w[m + group.members] - log_w[m] if m > 0 else",
         "log_w[m + group.members] if m > 0 else",
         (LAW, "-k", "dirichlet-process-words and lambda-0"),
@@ -136,15 +136,15 @@ MUTANTS = (
     Mutant(
         "a site joins a neighbour's cluster from one that is not next door, and cannot go back",
         "core/sampler/moves/sweep_kernels.py",
-        "if not full and left > 0 and seen[old] != root:",
-        "if not full and left > 0 and seen[old] != root and n_adjacent == 0:",
+        "if not scan_all and left > 0 and seen[old] != root:",
+        "if not scan_all and left > 0 and seen[old] != root and n_adjacent == 0:",
         (LAW, "-k", "next_door"),
     ),
     Mutant(
         "which sweeps are full looks at the state",
         "core/sampler/chain_kernels.py",
-        "full = is_full_sweep(schedule.full, state.sums.counted[SWEEPS])",
-        "full = schedule.full == 1.0 or used[CLUSTERS] % 2 == 0",
+        "scan_all = is_full_sweep(schedule.full, counted[SWEEPS])",
+        "scan_all = schedule.full == 1.0 or used[CLUSTERS] % 2 == 0",
         (LAW, "-k", "next_door"),
     ),
     Mutant(
@@ -155,10 +155,10 @@ MUTANTS = (
         ("tests/core/sampler/test_chain.py", "-k", "limits_are_crossed"),
     ),
     Mutant(
-        "a new cluster beyond the tables has the weight of log x = 0",
-        "core/sampler/moves/candidate_kernels.py",
-        "            for k in range(slots):\n                note_table_end(",
-        "            for k in range(2):\n                note_table_end(",
+        "beyond the tables, a group is weighed as if it had not left its cluster",
+        "core/sampler/moves/sweep_kernels.py",
+        "            step = -unit * more if k == old else unit * more",
+        "            step = unit * more",
         ("tests/core/sampler/test_chain.py", "-k", "scaled_together"),
     ),
     Mutant(
@@ -185,8 +185,7 @@ MUTANTS = (
     Mutant(
         "the Gaussian part of a cluster is not renewed when a group leaves",
         "core/sampler/moves/sweep_kernels.py",
-        "clusters.gauss[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), "
-        "counts.nothing)",
+        "update_gaussian(evidence, clusters, old)",
         "pass",
         (LAW, "-k", "dirichlet-process-gaussian and lambda-0"),
     ),

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 import napari_gsw as gsw
 from napari_gsw.core.likelihood import tables
 from napari_gsw.core.sampler.greedy import climb_to_maximum
-from napari_gsw.core.sampler.moves import candidate_kernels
+from napari_gsw.core.sampler.moves import sweep_kernels
 from napari_gsw.core.sampler.moves.cluster_kernels import log_count_tail, log_gamma
 from napari_gsw.research.baselines import crp
 from problems import planar
@@ -44,7 +44,7 @@ def test_log_gamma_is_that_of_scipy():
 def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
     """Where the difference of two values of log Gamma has lost six of them."""
     step = max(-400, min(400, int(share * x / 256) or int(math.copysign(1, share))))
-    found = candidate_kernels.log_rising_large(float(x), float(step), math.log(x))
+    found = sweep_kernels.log_rising_large(float(x), float(step), math.log(x))
     exact = exact_difference(x, step)
     assert abs(Decimal(found) - exact) < Decimal("6e-16") * abs(exact)
 

@@ -21,7 +21,7 @@ from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.bonds import constant_bonds
-from napari_gsw.core.sampler.moves.cluster_kernels import make_clusters, update_gaussian
+from napari_gsw.core.sampler.moves.cluster_kernels import make_clusters, update_all_gaussians
 from napari_gsw.core.sampler.moves.regroup_kernels import MAX_ANCHORS
 from napari_gsw.core.sampler.options import NO_MOVES, SamplerOptions
 from napari_gsw.core.sampler.state import (
@@ -207,8 +207,8 @@ def count_clusters(problem: Problem, labels: Int32Array, used: int) -> Clusters:
     index = evidence.word.astype(np.int64) * clusters.size.size + labels[site]
     clusters.words[:] = np.bincount(index, evidence.times, clusters.words.size).reshape(clusters.words.shape)
     np.add.at(clusters.moments.T, labels, evidence.moments)
-    for k in np.flatnonzero(clusters.size).tolist() if evidence.moments.size else ():
-        update_gaussian(evidence, clusters, k)
+    if evidence.moments.size:
+        update_all_gaussians(evidence, clusters)
     return clusters
 
 

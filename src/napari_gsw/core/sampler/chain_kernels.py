@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
-from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_merged
+from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_loop
 from napari_gsw.core.partitions import renumber_in_place
 from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grow_state
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
@@ -57,18 +57,7 @@ def compact_slots(labels: Int32Array, clusters: Clusters, used: Int64Array) -> I
     return moved
 
 
-@njit_inner
-def size_entropy(size: Int64Array, slots: int, n: int) -> float:
-    """Return the entropy in bits of the cluster of a random site: 0 for one cluster, log2 n for singletons."""
-    bits = 0.0
-    for k in range(slots):
-        if size[k] > 0:
-            share = size[k] / n
-            bits -= share * math.log2(share)
-    return bits
-
-
-@njit
+@njit_loop
 def inverse_temperature_at(annealing: Annealing, done: int) -> float:
     """Return the inverse temperature of the sweep after `done` others."""
     if done >= annealing.sweeps:
@@ -76,7 +65,7 @@ def inverse_temperature_at(annealing: Annealing, done: int) -> float:
     return float(annealing.inverse_temperature * annealing.hot ** (done / annealing.sweeps - 1.0))
 
 
-@njit
+@njit_loop
 def is_full_sweep(share: float, done: int) -> bool:
     """Return whether the sweep after `done` others scores every cluster: the first does, and then a `share` of them.
 
@@ -85,7 +74,7 @@ def is_full_sweep(share: float, done: int) -> bool:
     return math.floor(share * done) > math.floor(share * (done - 1))
 
 
-@njit_inner
+@njit_loop
 def record_sweep(
     sums: RunningSums, left: Int32Array, right: Int32Array, labels: Int32Array, size: Int64Array, used: Int64Array,
     burn_in: int, row: Float64Array,
@@ -93,11 +82,15 @@ def record_sweep(
     """Count a sweep, keep its state if it is the best so far, and after the burn-in add it to the running sums.
 
     `left` and `right` (m,) are the ends of the edges, `size` and `used` those of the slots, and `row` (3,) of the trace
-    becomes log posterior, number of clusters and the entropy of their sizes.
+    becomes log posterior, number of clusters and the entropy of their sizes in bits.
     """
     row[LOG_POSTERIOR] = sums.value[NOW]
     row[N_CLUSTERS] = used[CLUSTERS]
-    row[SIZE_ENTROPY] = size_entropy(size, used[USED], labels.size)
+    row[SIZE_ENTROPY] = 0.0
+    for k in range(used[USED]):
+        if size[k] > 0:
+            share = size[k] / labels.size
+            row[SIZE_ENTROPY] -= share * math.log2(share)
     value, best, together, counted = sums.value, sums.best, sums.together, sums.counted
     counted[SWEEPS] += 1
     if value[NOW] > value[BEST]:
@@ -111,36 +104,13 @@ def record_sweep(
             together[e] += labels[as_index(left[e])] == labels[as_index(right[e])]
 
 
-@njit
+@njit_inner
 def record_draw(draws: DrawBuffer, labels: Int32Array, since: int) -> None:
     """Keep the partition if a draw is due that many sweeps after the burn-in."""
     rows, taken = draws.rows, draws.taken
     if since > 0 and since % taken[GAP] == 0:
         renumber_in_place(labels, rows[taken[WRITTEN]])
         taken[WRITTEN] += 1
-
-
-@njit_merged
-def sweep(
-    target: Target, bonds: Bonds, state: ChainState, schedule: Schedule, power: float, rng: np.random.Generator
-) -> ChainState:
-    """Make one sweep and the whole-cluster moves after it; returns the state, with new arrays if slots ran out."""
-    labels, used, value = state.labels, state.scratch.slots, state.sums.value
-    if used[USED] > 2 * used[CLUSTERS] + 4:
-        compact_slots(labels, state.clusters, used)
-    full = is_full_sweep(schedule.full, state.sums.counted[SWEEPS])
-    x = draw_bonds(target, bonds, state, rng)
-    root = as_int64(0)
-    while root < labels.size:
-        root = update_bonded_groups(target, bonds, state, rng, x, power, full, root)
-        if root < labels.size:
-            state = grow_state(state, 2 * state.clusters.size.size)
-    for _ in range(schedule.regroups):
-        room = used[USED] + state.scratch.blocks.size.size
-        if room > state.clusters.size.size:
-            state = grow_state(state, 2 * room)
-        value[NOW] += regroup(target, state, schedule.near, power, rng)
-    return state
 
 
 @njit
@@ -154,20 +124,33 @@ def advance(
     none. Row t of `trace` (sweeps, 3) becomes log posterior, number of clusters and the entropy of their sizes after
     sweep t. ``schedule.stop`` may be set from another thread; the rows after the current sweep then stay as they are.
     """
-    used, value, counted = state.scratch.slots, state.sums.value, state.sums.counted
+    labels, used, value, counted = state.labels, state.scratch.slots, state.sums.value, state.sums.counted
     left, right = target.graph.left, target.graph.right
     for t in range(trace.shape[0]):
         power = inverse_temperature_at(schedule.annealing, counted[SWEEPS])
-        state = sweep(target, bonds, state, schedule, power, rng)
+        if used[USED] > 2 * used[CLUSTERS] + 4:
+            compact_slots(labels, state.clusters, used)
+        scan_all = is_full_sweep(schedule.full, counted[SWEEPS])
+        x = draw_bonds(target, bonds, state, rng)
+        root = as_int64(0)
+        while root < labels.size:
+            root = update_bonded_groups(target, bonds, state, rng, x, power, scan_all, root)
+            if root < labels.size:
+                state = grow_state(state, 2 * state.clusters.size.size)
+        for _ in range(schedule.regroups):
+            room = used[USED] + state.scratch.blocks.size.size
+            if room > state.clusters.size.size:
+                state = grow_state(state, 2 * room)
+            value[NOW] += regroup(target, state, schedule.near, power, rng)
         if splits is not None:
             for _ in range(splits.splits):
                 if used[USED] == state.clusters.size.size:
                     state = grow_state(state, 2 * state.clusters.size.size)
                 value[NOW] += split_or_merge(target, state, splits, power, rng)
         record_sweep(
-            state.sums, left, right, state.labels, state.clusters.size, used, schedule.burn_in, trace[t]
+            state.sums, left, right, labels, state.clusters.size, used, schedule.burn_in, trace[t]
         )  # fmt: skip
-        record_draw(draws, state.labels, counted[SWEEPS] - schedule.burn_in)
+        record_draw(draws, labels, counted[SWEEPS] - schedule.burn_in)
         if schedule.stop[0]:
             break
     return state

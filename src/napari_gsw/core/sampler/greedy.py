@@ -17,7 +17,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
     clear_slot,
     copy_slot,
-    gather_words,
+    count_pixels,
     grow_state,
     log_gaussian_marginal,
     log_marginal,
@@ -66,9 +66,6 @@ def move_sites(target: Target, state: ChainState, min_gain: float) -> tuple[Chai
     evidence, graph, seeds, field = target.evidence, target.graph, target.seeds, target.field
     log_v, log_w = target.prior.log_v, target.prior.log_w
     labels, used = state.labels, state.scratch.slots
-    channels = evidence.moments.shape[1] // 2
-    group_word = zeros(evidence.table_start.size, np.uint32)
-    group_count = zeros(evidence.table_start.size, np.uint32)
     total_gain = 0.0
     for i in range(labels.size):
         clusters = state.clusters
@@ -80,17 +77,19 @@ def move_sites(target: Target, state: ChainState, min_gain: float) -> tuple[Chai
             state = grow_state(state, 2 * clusters.size.size)
             clusters = state.clusters
         slots = used[USED] + 1
-        remove_site(evidence, clusters, i, old)
+        if left > 0:
+            remove_site(evidence, clusters, i, old)
+        else:
+            clear_slot(clusters, old)
         score = zeros(slots, np.float64)
         for t in range(graph.start[i], graph.start[i + 1]):
             score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
         for s in range(field.anchor.size):
             score[labels[field.anchor[s]]] += field.pull[i, s]
-        length = gather_words(evidence, i, group_word, group_count, as_int64(0))
-        add_count_gains(evidence, clusters.words, group_word, group_count, length, slots, score)
+        begin, end, pixels = evidence.site_start[i], evidence.site_start[i + 1], count_pixels(evidence, i)
+        add_count_gains(evidence, clusters.words, evidence.word, evidence.times, begin, end, as_int64(0), slots, score)
         k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
         fresh = -1
-        moments = evidence.moments[i].copy()
         for k in range(slots):
             m = clusters.size[k]
             if m == 0 and fresh >= 0:
@@ -101,13 +100,7 @@ def move_sites(target: Target, state: ChainState, min_gain: float) -> tuple[Chai
                 score[k] += log_v[k_left + 1] + log_w[1]
             else:
                 score[k] += log_v[k_left] + log_w[m + 1] - log_w[m]
-            if channels > 0:
-                total = as_int64(clusters.words[evidence.pixels, k] + group_count[evidence.pixels])
-                score[k] += (
-                    log_gaussian_marginal(evidence.gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
-                )
-        for t in range(length):
-            group_count[group_word[t]] = 0
+            score[k] += log_gaussian_marginal(evidence, clusters, k, pixels, evidence.moments, i) - clusters.gauss[k]
         stay = old if left > 0 else fresh
         new = stay
         for k in range(slots):

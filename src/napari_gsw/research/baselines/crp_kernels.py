@@ -26,13 +26,15 @@ from napari_gsw.core.graph.region_graph import CsrGraph
 from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, zeros
 from napari_gsw.core.likelihood.tables import LikelihoodTables
 from napari_gsw.core.sampler.chain_kernels import compact_slots, record_sweep
-from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, make_group
 from napari_gsw.core.sampler.moves.cluster_kernels import (
+    GroupCounts,
     draw_candidate,
     fill_weights,
     gather_words,
     log_count_gain,
     log_gaussian_marginal,
+    make_group,
+    update_gaussian,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Clusters, RunningSums
 
@@ -83,11 +85,11 @@ def gather_part(evidence: LikelihoodTables, part: Int32Array, members: int, grou
     """Sum the words and moments of the part, and return the number of its different words."""
     length = as_int64(0)
     for c in range(group.moments.size):
-        group.moments[c] = 0.0
+        group.moments[0, c] = 0.0
     for t in range(members):
         length = gather_words(evidence, as_int64(part[t]), group.word, group.sums, length)
         for c in range(group.moments.size):
-            group.moments[c] += evidence.moments[part[t], c]
+            group.moments[0, c] += evidence.moments[part[t], c]
     return length
 
 
@@ -107,9 +109,8 @@ def shift_part(
         words[d, k] = as_int64(words[d, k]) + sign * as_int64(group.sums[d])
     if group.moments.size > 0:
         for c in range(group.moments.size):
-            moments[c, k] = moments[c, k] + sign * group.moments[c] if clusters.size[k] > 0 else 0.0
-        pixels = as_int64(words[evidence.pixels, k])
-        clusters.gauss[k] = log_gaussian_marginal(evidence.gauss, moments, k, pixels, group.nothing)
+            moments[c, k] = moments[c, k] + sign * group.moments[0, c] if clusters.size[k] > 0 else 0.0
+        update_gaussian(evidence, clusters, k)
 
 
 @njit_inline
@@ -120,8 +121,8 @@ def log_gain(evidence: LikelihoodTables, clusters: Clusters, group: GroupCounts,
         d = group.word[t]
         gain += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(group.sums[d]))
     if group.moments.size > 0:
-        pixels = as_int64(words[evidence.pixels, k]) + as_int64(group.sums[evidence.pixels])
-        gain += log_gaussian_marginal(evidence.gauss, clusters.moments, k, pixels, group.moments) - clusters.gauss[k]
+        pixels = as_int64(group.sums[evidence.pixels])
+        gain += log_gaussian_marginal(evidence, clusters, k, pixels, group.moments, as_int64(0)) - clusters.gauss[k]
     return gain
 
 

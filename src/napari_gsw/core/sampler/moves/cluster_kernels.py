@@ -1,8 +1,9 @@
-"""Sufficient statistics of clusters, and of a group of sites that moves."""
+"""Sufficient statistics of clusters, and of a group of sites that moves; draws of a candidate."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from napari_gsw.core.likelihood.tables import (
     UNIT,
     LikelihoodTables,
 )
+from napari_gsw.core.model.external_field import ExternalField
 from napari_gsw.core.sampler.state import ChainState, Clusters
 from napari_gsw.core.special import LARGE
 
@@ -29,7 +31,28 @@ from napari_gsw.core.special import LARGE
 NEGLIGIBLE_GAP = 44.0
 
 
-@njit
+class GroupCounts(NamedTuple):
+    """Words and moments of a group of sites that has been removed from its cluster."""
+
+    word: UInt32Array  # (D,) its distinct words
+    times: UInt32Array  # (D,) their counts
+    sums: UInt32Array  # (D,) counts by word; zeros between two visits
+    moments: Float64Array  # (1, 2 C)
+
+
+@njit_inner
+def make_group(evidence: LikelihoodTables) -> GroupCounts:
+    """Make arrays for the words and moments of any group of sites."""
+    words = evidence.table_start.size
+    return GroupCounts(
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros(words, np.uint32),
+        zeros((1, evidence.moments.shape[1]), np.float64),
+    )
+
+
+@njit_inner
 def make_clusters(words: int, moments: int, slots: int) -> Clusters:
     """Make that many free slots, for D words and 2 C moments."""
     return Clusters(
@@ -40,7 +63,7 @@ def make_clusters(words: int, moments: int, slots: int) -> Clusters:
     )
 
 
-@njit_inner
+@njit_loop
 def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
     """Copy slot a of `source` to slot b of `target`."""
     target.size[b] = source.size[a]
@@ -51,7 +74,7 @@ def copy_slot(source: Clusters, a: int, target: Clusters, b: int) -> None:
         target.moments[c, b] = source.moments[c, a]
 
 
-@njit_inner
+@njit_loop
 def clear_slot(clusters: Clusters, k: int) -> None:
     """Free slot k."""
     clusters.size[k] = 0
@@ -95,28 +118,45 @@ def gather_words(
     return length
 
 
-@njit_inner
-def log_gaussian_marginal(gauss: Float64Array, moments: Float64Array, k: int, pixels: int, more: Float64Array) -> float:
-    """Return the part of cluster k's log marginal that depends on the moments, with `more` added to them.
+@njit_loop
+def log_gaussian_marginal(
+    evidence: LikelihoodTables, clusters: Clusters, k: int, pixels: int, more: Float64Array, row: int
+) -> float:
+    """Return the part of cluster k's log marginal that depends on the moments, with a group added to it.
 
-    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2. `gauss` (C, 4)
-    is as in :class:`~napari_gsw.core.likelihood.tables.LikelihoodTables`, `moments` is (2 C, slots), `more` (2 C,), and
-    `pixels` counts those of the cluster with the group.
+    Normal-inverse-gamma with prior mean 0: -a_n log(b_n / b_0), b_n = b_0 + (S_2 - S_1^2 / kappa_n) / 2. The moments of
+    the group are a row of `more` (rows, 2 C), and `pixels` are its pixels; row -1 and 0 pixels stand for no group.
     """
-    channels = more.size // 2
+    gauss, moments, channels = evidence.gauss, clusters.moments, evidence.gauss.shape[0]
     result = 0.0
+    if channels == 0:
+        return result
+    pixels = as_int64(clusters.words[evidence.pixels, k]) + pixels
     for c in range(channels):
         weight = gauss[c, PIXEL_WEIGHT] * pixels
         kappa = gauss[c, KAPPA] + weight
         shape = gauss[c, SHAPE] + 0.5 * weight
-        first = moments[c, k] + more[c]
-        second = moments[channels + c, k] + more[channels + c]
+        first = moments[c, k]
+        second = moments[channels + c, k]
+        if row >= 0:
+            first += more[row, c]
+            second += more[row, channels + c]
         rate = gauss[c, RATE] + 0.5 * max(second - first * first / kappa, 0.0)
         result -= shape * math.log(rate / gauss[c, RATE])
     return result
 
 
-@njit
+@njit_inline
+def count_pixels(evidence: LikelihoodTables, i: int) -> int:
+    """Return the pixels of site i behind its moments."""
+    pixels = as_int64(0)
+    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
+        if evidence.word[t] == evidence.pixels:
+            pixels = as_int64(evidence.times[t])
+    return pixels
+
+
+@njit_loop
 def log_gamma(x: float) -> float:
     """Compute log Gamma(x) for x > 0 by Stirling's series.
 
@@ -137,7 +177,7 @@ def log_gamma(x: float) -> float:
     return result if product == 1.0 else result - math.log(product)
 
 
-@njit
+@njit_loop
 def log_count_tail(tail: Float64Array, d: int, m: int) -> float:
     """Return the contribution of count m of word d to the log marginal beyond the end of the table.
 
@@ -171,45 +211,26 @@ def log_count_gain(evidence: LikelihoodTables, d: int, m: int, more: int) -> flo
 
 @njit_inline
 def add_count_gains(
-    evidence: LikelihoodTables, words: UInt32Array, group_word: UInt32Array, group_count: UInt32Array, length: int,
-    slots: int, score: Float64Array,
+    evidence: LikelihoodTables, words: UInt32Array, word: UInt32Array, times: UInt32Array, begin: int, end: int,
+    first: int, last: int, score: Float64Array,
 ) -> None:  # fmt: skip
-    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for every slot k < slots (free: p(y_C)).
+    """Add log p(y_C u A_k) - log p(y_A_k) of the words to score[k], for slots first <= k < last (free: p(y_C)).
 
-    `group_word` and `group_count` are as from :func:`gather_words`, `words` (D, slots) are those of the clusters.
+    `word` and `times` from `begin` to `end` are the distinct words of C and their counts, `words` (D, slots) those of
+    the clusters.
     """
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
-    for t in range(length):
-        d = group_word[t]
+    for t in range(begin, end):
+        d = word[t]
         start = table_start[d]
-        count = group_count[d]
+        count = times[t]
         if tail[d, FACTOR] == 0.0:
-            for k in range(slots):
+            for k in range(first, last):
                 m = start + words[d, k]
                 score[k] += table[m + count] - table[m]
         else:
-            for k in range(slots):
+            for k in range(first, last):
                 score[k] += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(count))
-
-
-@njit_inner
-def argmax_with_margin(score: Float64Array, length: int) -> tuple[int, float]:
-    """Return the index of the highest score, and its margin over the second highest.
-
-    The share of the first in all weights is at least 1 / (1 + (length - 1) exp(-margin)): a uniform below that draws
-    it, and no other weight is needed. It calls nothing, so that numba counts no references.
-    """
-    top = -math.inf
-    first = 0
-    for k in range(length):
-        if score[k] > top:
-            top = score[k]
-            first = k
-    second = -math.inf
-    for k in range(length):
-        if k != first:
-            second = max(second, score[k])
-    return first, top - second
 
 
 @njit_inline
@@ -226,34 +247,27 @@ def fill_weights(score: Float64Array, weight: Float64Array, length: int, top: fl
     return total
 
 
-@njit_inner
-def draw_beside_leader(score: Float64Array, weight: Float64Array, length: int, uniform: float, first: int) -> int:
-    """Draw like `draw_candidate`; `first`, of the highest score, has the first part of the unit interval."""
-    target = uniform * fill_weights(score, weight, length, score[first])
-    running = weight[first]
-    chosen = first
-    if running > target:
-        return chosen
-    for k in range(length):
-        if weight[k] > 0.0 and k != first:
-            chosen = k
-            running += weight[k]
-            if running > target:
-                break
-    return chosen
+@njit_loop
+def draw_candidate(score: Float64Array, weight: Float64Array, length: int, uniform: float, leader: int = -1) -> int:
+    """Draw an index with probability proportional to exp(score), of which one is finite. `weight` is scratch.
 
-
-@njit
-def draw_candidate(score: Float64Array, weight: Float64Array, length: int, uniform: float) -> int:
-    """Draw an index with probability proportional to exp(score), of which one is finite. `weight` is scratch."""
+    A `leader` >= 0 is the index of the highest score and has the first part of the unit interval.
+    """
     top = -math.inf
-    for k in range(length):
-        top = max(top, score[k])
+    if leader >= 0:
+        top = score[leader]
+    else:
+        for k in range(length):
+            top = max(top, score[k])
     target = uniform * fill_weights(score, weight, length, top)
     running = 0.0
-    chosen = -1
+    chosen = as_int64(leader)
+    if leader >= 0:
+        running = weight[leader]
+        if running > target:
+            return chosen
     for k in range(length):
-        if weight[k] > 0.0:
+        if weight[k] > 0.0 and k != leader:
             chosen = k
             running += weight[k]
             if running > target:
@@ -261,16 +275,27 @@ def draw_candidate(score: Float64Array, weight: Float64Array, length: int, unifo
     return chosen
 
 
-@njit
+@njit_loop
 def update_gaussian(evidence: LikelihoodTables, clusters: Clusters, k: int) -> None:
     """Compute the cached part of slot k's log marginal from its moments, if there are channels."""
-    nothing = zeros(clusters.moments.shape[0], np.float64)
-    if nothing.size > 0:
-        pixels = as_int64(clusters.words[evidence.pixels, k])
-        clusters.gauss[k] = log_gaussian_marginal(evidence.gauss, clusters.moments, k, pixels, nothing)
+    clusters.gauss[k] = log_gaussian_marginal(evidence, clusters, k, as_int64(0), evidence.moments, as_int64(-1))
 
 
-@njit_inner
+@njit
+def update_all_gaussians(evidence: LikelihoodTables, clusters: Clusters) -> None:
+    """Compute the cached parts of all clusters."""
+    for k in range(clusters.size.size):
+        if clusters.size[k] > 0:
+            update_gaussian(evidence, clusters, k)
+
+
+@njit_inline
+def field_value(field: ExternalField, i: int, name: int) -> float:
+    """Return h_i(name) of a site and a name; 0 without a name (-1) or with one that has no field."""
+    return float(field.pull[i, name]) if 0 <= name < field.anchor.size else 0.0
+
+
+@njit_loop
 def add_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> None:
     """Add site i to slot k."""
     clusters.size[k] += 1
@@ -281,13 +306,10 @@ def add_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> 
     update_gaussian(evidence, clusters, k)
 
 
-@njit_inner
+@njit_loop
 def remove_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) -> None:
     """Remove site i from slot k."""
     clusters.size[k] -= 1
-    if clusters.size[k] == 0:
-        clear_slot(clusters, k)
-        return
     for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
         clusters.words[evidence.word[t], k] -= evidence.times[t]
     for c in range(clusters.moments.shape[0]):
@@ -295,7 +317,7 @@ def remove_site(evidence: LikelihoodTables, clusters: Clusters, i: int, k: int) 
     update_gaussian(evidence, clusters, k)
 
 
-@njit_inner
+@njit_loop
 def merge_slots(evidence: LikelihoodTables, clusters: Clusters, source: int, target: int) -> None:
     """Add one slot to another, and free it."""
     clusters.size[target] += clusters.size[source]
@@ -307,7 +329,7 @@ def merge_slots(evidence: LikelihoodTables, clusters: Clusters, source: int, tar
     clear_slot(clusters, source)
 
 
-@njit
+@njit_loop
 def log_marginal(evidence: LikelihoodTables, clusters: Clusters, k: int) -> float:
     """Return log p(y_A_k), up to a constant of the problem."""
     table, table_start, words = evidence.table, evidence.table_start, clusters.words

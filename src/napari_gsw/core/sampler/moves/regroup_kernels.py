@@ -8,14 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
-from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.moves.candidate_kernels import GroupCounts, field_value, make_group
+from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_count_gains,
+    add_site,
     clear_slot,
     copy_slot,
+    count_pixels,
     draw_candidate,
-    gather_words,
+    field_value,
     log_gaussian_marginal,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
@@ -46,97 +47,50 @@ class AllocationBlocks(NamedTuple):
     goal: Int64Array  # (blocks,) its size, if sizes are drawn first
 
 
-@njit_loop
-def size_limits(log_w: Float64Array) -> tuple[int, int]:
-    """Return the smallest and the largest size that a prior allows."""
-    low = as_int64(1)
-    while low < log_w.size - 1 and log_w[low] == -math.inf:
-        low += 1
-    high = as_int64(log_w.size - 1)
-    while high > low and log_w[high] == -math.inf:
-        high -= 1
-    return low, high
-
-
-@njit_inline
-def size_range(allocation: Allocation, opened: int, promised: int) -> tuple[int, int]:
-    """Return the smallest and largest size of the next block, after `opened` others with that many promised sites."""
-    left, later = allocation.length - promised, allocation.blocks - opened - 1
-    return max(allocation.low, left - later * allocation.high), min(allocation.high, left - later * allocation.low)
-
-
-@njit_inline
-def can_join(allocation: Allocation, size: int, opened: int, owed: int, rest: int) -> bool:
-    """Return whether a block of `size` sites may take one more, so that all blocks can still become large enough.
-
-    The `opened` blocks lack `owed` sites, and `rest` sites come after this one.
-    """
-    lacking = owed - 1 if size < allocation.low else owed
-    return size < allocation.high and lacking + max(allocation.blocks - opened, 0) * allocation.low <= rest
-
-
 @njit_inline
 def score_blocks(
-    target: Target, state: ChainState, allocation: Allocation, blocks: AllocationBlocks, counts: GroupCounts, t: int,
-    opened: int, owed: int,
-) -> int:  # fmt: skip
-    """Score the blocks, and a new one where that is allowed, for site t of the allocation.
-
-    ``counts`` becomes the site's words and moments; returns the number of distinct words.
-    """
+    target: Target, state: ChainState, allocation: Allocation, blocks: AllocationBlocks, t: int, opened: int, owed: int
+) -> None:
+    """Score the blocks, and a new one where that is allowed, for site t of the allocation."""
     evidence, graph, seeds, place = target.evidence, target.graph, target.seeds, state.scratch.place
-    gauss, pixels, cached = evidence.gauss, evidence.pixels, state.scratch.blocks.gauss
-    size, words, moments = state.scratch.blocks.size, state.scratch.blocks.words, state.scratch.blocks.moments
-    score, propose = blocks.score, blocks.propose
+    clusters, size = state.scratch.blocks, state.scratch.blocks.size
+    score, propose, low = blocks.score, blocks.propose, allocation.low
     i = as_int64(state.scratch.order[t])
     candidates = opened + 1 if t < allocation.anchors else opened
-    distinct = gather_words(evidence, i, counts.word, counts.sums, as_int64(0))
-    for c in range(counts.moments.size):
-        counts.moments[c] = evidence.moments[i, c]
     for b in range(candidates):
         score[b] = 0.0
     for u in range(graph.start[i], graph.start[i + 1]):
         b = place[graph.neighbour[u]]
         if b >= 0:
             score[b] += graph.beta[graph.edge[u]]
-    add_count_gains(evidence, words, counts.word, counts.sums, distinct, candidates, score)
+    begin, end = evidence.site_start[i], evidence.site_start[i + 1]
+    add_count_gains(evidence, clusters.words, evidence.word, evidence.times, begin, end, as_int64(0), candidates, score)
+    pixels = count_pixels(evidence, i)
     owner = -1
     if seeds[i] >= 0:
         for b in range(opened):
             if blocks.seed[b] == seeds[i]:
                 owner = b
     for b in range(candidates):
-        if counts.moments.size > 0:
-            total = as_int64(words[pixels, b] + counts.sums[pixels])
-            score[b] += log_gaussian_marginal(gauss, moments, b, total, counts.moments) - cached[b]
+        if evidence.moments.size > 0:
+            fit = log_gaussian_marginal(evidence, clusters, b, pixels, evidence.moments, i)
+            score[b] += fit - clusters.gauss[b]
+        # Whether an open block may take one more, so that all blocks can still become large enough.
+        if b >= opened:
+            has_room = True
+        elif allocation.sized:
+            has_room = size[b] < blocks.goal[b]
+        else:
+            lacking = owed - 1 if size[b] < low else owed
+            needed = lacking + max(allocation.blocks - opened, 0) * low
+            has_room = size[b] < allocation.high and needed <= allocation.length - t - 1
         taken = b < opened and blocks.seed[b] >= 0
-        if b < opened and not (
-            size[b] < blocks.goal[b]
-            if allocation.sized
-            else can_join(allocation, size[b], opened, owed, allocation.length - t - 1)
-        ):
+        if not has_room:
             propose[b] = -math.inf
         elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
             propose[b] = -math.inf  # a block holds one seed at most, and a seed is in one block
         else:
             propose[b] = 0.0
-    return distinct
-
-
-@njit_inline
-def insert_into_block(state: ChainState, target: Target, counts: GroupCounts, i: int, b: int, distinct: int) -> None:
-    """Add site i, whose words and moments are in `counts`, to block b, and empty the counts."""
-    stats, pixels = state.scratch.blocks, target.evidence.pixels
-    state.scratch.place[i] = b
-    stats.size[b] += 1
-    for u in range(distinct):
-        stats.words[counts.word[u], b] += counts.sums[counts.word[u]]
-        counts.sums[counts.word[u]] = 0
-    if counts.moments.size > 0:
-        for c in range(counts.moments.size):
-            stats.moments[c, b] += counts.moments[c]
-        total = as_int64(stats.words[pixels, b])
-        stats.gauss[b] = log_gaussian_marginal(target.evidence.gauss, stats.moments, b, total, counts.nothing)
 
 
 @njit_inner
@@ -152,7 +106,8 @@ def allocate(
     are allocated instead of drawn, to compute their probability. Returns the number of blocks (-1: a dead end), the log
     probability of this allocation, and its log likelihood plus couplings and field.
     """
-    labels, size, order = state.labels, state.scratch.blocks.size, state.scratch.order
+    evidence, labels, clusters = target.evidence, state.labels, state.scratch.blocks
+    place, order, size = state.scratch.place, state.scratch.order, clusters.size
     most = size.size
     blocks = AllocationBlocks(
         zeros(most + 1, np.float64),
@@ -163,9 +118,8 @@ def allocate(
         zeros(most, np.int64),
     )
     score, propose = blocks.score, blocks.propose
-    counts = make_group(target.evidence)
     for b in range(most):
-        clear_slot(state.scratch.blocks, b)
+        clear_slot(clusters, b)
     opened = as_int64(0)
     owed = as_int64(0)  # sites that the opened blocks lack to be large enough
     promised = as_int64(0)  # sites that the opened blocks are to have
@@ -174,7 +128,7 @@ def allocate(
     for t in range(allocation.length):
         i = as_int64(order[t])
         candidates = opened + 1 if t < allocation.anchors else opened
-        distinct = score_blocks(target, state, allocation, blocks, counts, t, opened, owed)
+        score_blocks(target, state, allocation, blocks, t, opened, owed)
         chosen = opened
         if follow:
             for b in range(opened):
@@ -202,7 +156,7 @@ def allocate(
         if top == -math.inf:
             return -1, 0.0, 0.0
         if not follow:
-            chosen = draw_candidate(propose, blocks.weight, candidates, rng.random())
+            chosen = draw_candidate(propose, blocks.weight, candidates, rng.random(), as_int64(-1))
         total_weight = 0.0
         for b in range(candidates):
             total_weight += math.exp(propose[b] - top)
@@ -211,8 +165,9 @@ def allocate(
         if chosen == opened:
             blocks.label[opened] = labels[i]
             if allocation.sized:
-                least, most_of = size_range(allocation, opened, promised)
-                span = most_of - least + 1
+                rest, later = allocation.length - promised, allocation.blocks - opened - 1
+                least = max(allocation.low, rest - later * allocation.high)
+                span = min(allocation.high, rest - later * allocation.low) - least + 1
                 goal = as_int64(state.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
                 log_q -= math.log(span)
                 blocks.goal[opened] = goal
@@ -223,48 +178,12 @@ def allocate(
             owed -= 1
         if target.seeds[i] >= 0:
             blocks.seed[chosen] = target.seeds[i]
-        insert_into_block(state, target, counts, i, chosen, distinct)
+        place[i] = chosen
+        add_site(evidence, clusters, i, chosen)
     for t in range(allocation.length):  # now that it is known which block each name went to
         i = as_int64(order[t])
         energy += field_value(target.field, i, as_int64(blocks.seed[state.scratch.place[i]]))
     return opened, log_q, energy
-
-
-@njit_inner
-def choose_sites(target: Target, state: ChainState, anchors: int, near: float, rng: np.random.Generator) -> int:
-    """Draw anchors, and write all sites of their clusters to ``order``: anchors first, the rest in random order.
-
-    ``place`` becomes -2 for an anchor and -1 for all others. Returns the number of sites.
-    """
-    labels, place, order = state.labels, state.scratch.place, state.scratch.order
-    left, right = target.graph.left, target.graph.right
-    n = labels.size
-    for i in range(n):
-        place[i] = -1
-    length = as_int64(0)
-    taken = zeros(state.clusters.size.size, np.bool_)
-    if near > 0.0 and left.size > 0 and rng.random() < near:
-        e = int(rng.random() * left.size)
-        for i in (left[e], right[e]):
-            place[i] = -2
-            taken[labels[i]] = True
-            order[length] = i
-            length += 1
-    while length < anchors:
-        i = int(rng.random() * n)
-        if place[i] == -1:
-            place[i] = -2
-            taken[labels[i]] = True
-            order[length] = i
-            length += 1
-    for i in range(n):
-        if taken[labels[i]] and place[i] == -1:
-            order[length] = i
-            length += 1
-    for t in range(length - 1, anchors, -1):
-        u = anchors + int(rng.random() * (t - anchors + 1))
-        order[t], order[u] = order[u], order[t]
-    return length
 
 
 @njit_inner
@@ -290,17 +209,43 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
     most = min(n, sizes.size)
     if most < 2:
         return 0.0
-    low, high = size_limits(log_w)
+    low, high = as_int64(1), as_int64(log_w.size - 1)  # sizes that the prior allows
+    while low < log_w.size - 1 and log_w[low] == -math.inf:
+        low += 1
+    while high > low and log_w[high] == -math.inf:
+        high -= 1
     limited = low > 1 or high < n
     anchors = as_int64(2)
     if limited and high > low and rng.random() < 0.5:
         anchors = min(most, low // (high - low) + 2)  # fewer clusters than this cannot become one more or one less
     while anchors < most and rng.random() < 0.5:
         anchors += 1
-    length = choose_sites(target, state, anchors, near, rng)
+    # The anchors, then all other sites of their clusters in random order.
+    left, right = target.graph.left, target.graph.right
+    for i in range(n):
+        place[i] = -1
+    length = as_int64(0)
     taken = zeros(clusters.size.size, np.bool_)
+    if near > 0.0 and left.size > 0 and rng.random() < near:
+        e = int(rng.random() * left.size)
+        place[left[e]] = place[right[e]] = -2
+        order[0], order[1] = left[e], right[e]
+        length += 2
+    while length < anchors:
+        i = int(rng.random() * n)
+        if place[i] == -1:
+            place[i] = -2
+            order[length] = i
+            length += 1
     for t in range(anchors):
         taken[labels[order[t]]] = True
+    for i in range(n):
+        if taken[labels[i]] and place[i] == -1:
+            order[length] = i
+            length += 1
+    for t in range(length - 1, anchors, -1):
+        u = anchors + int(rng.random() * (t - anchors + 1))
+        order[t], order[u] = order[u], order[t]
     wanted = zeros(2, np.int64)
     sized = False
     if limited:

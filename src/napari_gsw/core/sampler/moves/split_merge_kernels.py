@@ -24,37 +24,27 @@ with the seed, or else either with probability 1/2.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
-from napari_gsw.core.jit import as_int64, full, njit, njit_inner, zeros
+from napari_gsw.core.jit import as_int64, full, njit_inner, njit_loop, zeros
 from napari_gsw.core.likelihood.tables import FACTOR
-from napari_gsw.core.sampler.moves.candidate_kernels import add_merged_field, field_value
 from napari_gsw.core.sampler.moves.cluster_kernels import (
+    add_count_gains,
     add_site,
     clear_slot,
     copy_slot,
+    count_pixels,
     draw_candidate,
+    field_value,
     log_count_gain,
     log_gaussian_marginal,
     log_marginal,
     merge_slots,
+    remove_site,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Clusters, Moves, Target
-
-
-class SitePair(NamedTuple):
-    """The two anchor sites of a move."""
-
-    first: int  # -1: there is no move to make
-    second: int
-    informed: bool  # the second was drawn given the first
-    log_merge: float  # log probability that a merge would draw it, if informed
-
-
-NO_PAIR = SitePair(-1, -1, False, 0.0)
 
 
 @njit_inner
@@ -64,52 +54,51 @@ def score_merges(target: Target, state: ChainState, excluded: int, power: float,
     ``score[k]`` becomes b (log p(y_0 u A_k) - log p(y_A_k) + log W(m_0 + m_k) - log W(m_k) + sum beta + sum h), minus
     infinity for free slots, for `excluded` and for other seeds; ``score[-1]`` is that of block 1 unless it is empty.
     """
-    evidence, graph, log_w, seeds = target.evidence, target.graph, target.prior.log_w, target.seeds
+    evidence, graph, field = target.evidence, target.graph, target.field
+    seeds, log_w = target.seeds, target.prior.log_w
     labels, clusters, place, blocks = state.labels, state.clusters, state.scratch.place, state.scratch.blocks
-    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
-    gauss, pixels = evidence.gauss, evidence.pixels
-    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     slots = score.size - 1
-    group_word = zeros(table_start.size, np.uint32)
-    group_count = zeros(table_start.size, np.uint32)
-    length = as_int64(0)
-    for d in range(table_start.size):
-        if blocks.words[d, 0] > 0:
-            group_word[length] = d
-            group_count[d] = blocks.words[d, 0]
-            length += 1
     cluster_seed = full(slots + 1, -1, np.int64)
     pull = zeros(slots + 1, np.float64)
     seed = as_int64(-1)
     for i in range(labels.size):
         if place[i] == 0:
             seed = max(seed, as_int64(seeds[i]))
-            for t in range(start[i], start[i + 1]):
-                j = neighbour[t]
+            for t in range(graph.start[i], graph.start[i + 1]):
+                j = graph.neighbour[t]
                 if place[j] != 0:
-                    pull[slots if place[j] == 1 else labels[j]] += beta[edge[t]]
+                    pull[slots if place[j] == 1 else labels[j]] += graph.beta[graph.edge[t]]
         elif seeds[i] >= 0:
             cluster_seed[slots if place[i] == 1 else labels[i]] = seeds[i]
-    add_merged_field(target, state, seed, cluster_seed, pull)
-    words = clusters.words
+    for i in range(labels.size if field.anchor.size else 0):  # of two clusters that may merge at most one has a name
+        if place[i] != 0:
+            pull[slots if place[i] == 1 else labels[i]] += field_value(field, i, seed)
+        elif seed < 0:
+            for k in range(slots + 1):
+                pull[k] += field_value(field, i, as_int64(cluster_seed[k]))
+
+    word = zeros(evidence.table_start.size, np.uint32)
+    times = zeros(evidence.table_start.size, np.uint32)
+    length = as_int64(0)
+    for d in range(evidence.table_start.size):
+        if blocks.words[d, 0] > 0:
+            word[length] = d
+            times[length] = blocks.words[d, 0]
+            length += 1
     for k in range(slots + 1):
         score[k] = 0.0
+    first = as_int64(0)
+    add_count_gains(evidence, clusters.words, word, times, first, length, first, excluded, score)
+    # The tables end where all sites are counted once.
+    add_count_gains(evidence, clusters.words, word, times, first, length, excluded + 1, slots, score)
+    pixels = as_int64(0)
     for t in range(length):
-        d = group_word[t]
-        count = group_count[d]
-        if tail[d, FACTOR] == 0.0:
-            for k in range(slots):
-                if k != excluded:  # the tables end where all sites are counted once
-                    m_k = table_start[d] + words[d, k]
-                    score[k] += table[m_k + count] - table[m_k]
-            m_1 = table_start[d] + blocks.words[d, 1]
-            score[slots] += table[m_1 + count] - table[m_1]
-        else:
-            for k in range(slots):
-                if k != excluded:
-                    score[k] += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(count))
-            score[slots] += log_count_gain(evidence, d, as_int64(blocks.words[d, 1]), as_int64(count))
-    moments = blocks.moments[:, 0].copy()
+        score[slots] += log_count_gain(evidence, word[t], as_int64(blocks.words[word[t], 1]), as_int64(times[t]))
+        if word[t] == evidence.pixels:
+            pixels = as_int64(times[t])
+    moments = zeros((1, blocks.moments.shape[0]), np.float64)
+    for c in range(moments.size):
+        moments[0, c] = blocks.moments[c, 0]
     members = blocks.size[0]
     top = -math.inf
     for k in range(slots + 1):
@@ -118,13 +107,10 @@ def score_merges(target: Target, state: ChainState, excluded: int, power: float,
         if m == 0 or k == excluded or (seed >= 0 and cluster_seed[k] >= 0):
             score[k] = -math.inf
             continue
-        if moments.size > 0:
-            if last:
-                total = as_int64(blocks.words[pixels, 1] + group_count[pixels])
-                score[k] += log_gaussian_marginal(gauss, blocks.moments, as_int64(1), total, moments) - blocks.gauss[1]
-            else:
-                total = as_int64(clusters.words[pixels, k] + group_count[pixels])
-                score[k] += log_gaussian_marginal(gauss, clusters.moments, k, total, moments) - clusters.gauss[k]
+        if last:
+            score[k] += log_gaussian_marginal(evidence, blocks, as_int64(1), pixels, moments, first) - blocks.gauss[1]
+        else:
+            score[k] += log_gaussian_marginal(evidence, clusters, k, pixels, moments, first) - clusters.gauss[k]
         score[k] = power * (score[k] + log_w[m + members] - log_w[m] + pull[k])
         top = max(top, score[k])
     if top == -math.inf:
@@ -135,7 +121,7 @@ def score_merges(target: Target, state: ChainState, excluded: int, power: float,
     return float(top + math.log(mass))
 
 
-@njit
+@njit_loop
 def find_member(labels: Int32Array, k: int, which: int, excluded: int) -> int:
     """Return member number `which` of cluster k, not counting `excluded`."""
     for i in range(labels.size):
@@ -147,24 +133,30 @@ def find_member(labels: Int32Array, k: int, which: int, excluded: int) -> int:
 
 
 @njit_inner
-def draw_site_pair(target: Target, state: ChainState, moves: Moves, power: float, rng: np.random.Generator) -> SitePair:
-    """Draw two sites, in one of the three ways."""
+def draw_site_pair(
+    target: Target, state: ChainState, moves: Moves, power: float, rng: np.random.Generator
+) -> tuple[int, int, bool, float]:
+    """Draw two sites, in one of the three ways; -1 for the first is no move.
+
+    Returns the sites, whether the second was drawn given the first, and if so, the log probability that a merge would
+    draw it.
+    """
     labels, clusters, scratch, graph = state.labels, state.clusters, state.scratch, target.graph
     n = as_int64(labels.size)
     informed = rng.random() < moves.informed
     if not informed:
         if graph.left.size > 0 and rng.random() < moves.near:
             e = as_int64(rng.random() * graph.left.size)
-            return SitePair(as_int64(graph.left[e]), as_int64(graph.right[e]), False, 0.0)
+            return as_int64(graph.left[e]), as_int64(graph.right[e]), False, 0.0
         i = as_int64(rng.random() * n)
         j = as_int64(rng.random() * (n - 1))
-        return SitePair(i, j + 1 if j >= i else j, False, 0.0)
+        return i, j + 1 if j >= i else j, False, 0.0
     i = as_int64(rng.random() * n)
     a = as_int64(labels[i])
     if rng.random() < 0.5:
         if clusters.size[a] < 2:
-            return NO_PAIR
-        return SitePair(i, find_member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i), True, 0.0)
+            return as_int64(-1), i, False, 0.0
+        return i, find_member(labels, a, as_int64(rng.random() * (clusters.size[a] - 1)), i), True, 0.0
     copy_slot(clusters, a, scratch.blocks, as_int64(0))
     for s in range(n):
         if labels[s] == a:
@@ -172,14 +164,14 @@ def draw_site_pair(target: Target, state: ChainState, moves: Moves, power: float
     score = zeros(scratch.slots[USED] + 1, np.float64)
     log_all = score_merges(target, state, a, power, score)
     if log_all == -math.inf:
-        return NO_PAIR
-    b = draw_candidate(score, zeros(score.size, np.float64), score.size, rng.random())
+        return as_int64(-1), i, False, 0.0
+    b = draw_candidate(score, zeros(score.size, np.float64), score.size, rng.random(), as_int64(-1))
     log_merge = score[b] - log_all - math.log(clusters.size[b])
     j = find_member(labels, b, as_int64(rng.random() * clusters.size[b]), as_int64(-1))
     for s in range(n):
         scratch.place[s] = -1
     clear_slot(scratch.blocks, as_int64(0))
-    return SitePair(i, j, True, log_merge)
+    return i, j, True, log_merge
 
 
 @njit_inner
@@ -216,7 +208,7 @@ def order_sites(target: Target, state: ChainState, i: int, j: int, rng: np.rando
     return first, length, holder
 
 
-@njit
+@njit_loop
 def log_size_ratio(log_w: Float64Array, m: int) -> float:
     """Return log W(m + 1) - log W(m), or 0 where the prior forbids a size: a small block may still grow."""
     if log_w[m] == -math.inf or log_w[m + 1] == -math.inf:
@@ -224,7 +216,7 @@ def log_size_ratio(log_w: Float64Array, m: int) -> float:
     return float(log_w[m + 1] - log_w[m])
 
 
-@njit_inner
+@njit_loop
 def find_seed_block(target: Target, state: ChainState, length: int) -> tuple[int, int]:
     """Return the seed among the sites ``order[:length]`` and its block; -1 and 0 if there is none."""
     for t in range(length):
@@ -234,7 +226,7 @@ def find_seed_block(target: Target, state: ChainState, length: int) -> tuple[int
     return as_int64(-1), as_int64(0)
 
 
-@njit_inner
+@njit_loop
 def allocate_pair(
     target: Target, state: ChainState, first: int, length: int, scans: int, follow: bool, power: float,
     rng: np.random.Generator,
@@ -246,67 +238,42 @@ def allocate_pair(
     probability of the last scan; ``place`` and ``blocks`` are the result.
     """
     evidence, graph, log_w, labels = target.evidence, target.graph, target.prior.log_w, state.labels
-    site_start, word, count = evidence.site_start, evidence.word, evidence.times
     table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
-    site_moments, gauss, pixels = evidence.moments, evidence.gauss, evidence.pixels
-    start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
-    size, words, moments, cached = blocks.size, blocks.words, blocks.moments, blocks.gauss
-    channels = site_moments.shape[1] // 2
-    moments_of_site = zeros(2 * channels, np.float64)
-    nothing = zeros(2 * channels, np.float64)
-    pull = zeros(2, np.float64)
+    words, block_0, block_1 = blocks.words, as_int64(0), as_int64(1)
     name, side = find_seed_block(target, state, first)
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
             i = as_int64(order[t])
-            for c in range(2 * channels):
-                moments_of_site[c] = site_moments[i, c]
-            if scan > 0:  # take it out
-                old = as_int64(place[i])
-                size[old] -= 1
-                for u in range(site_start[i], site_start[i + 1]):
-                    words[word[u], old] -= count[u]
-                if channels > 0:
-                    for c in range(2 * channels):
-                        moments[c, old] -= moments_of_site[c]
-                    cached[old] = log_gaussian_marginal(gauss, moments, old, as_int64(words[pixels, old]), nothing)
+            if scan > 0:
+                remove_site(evidence, blocks, i, as_int64(place[i]))
 
-            # Log odds of block 1.
-            pull[0] = 0.0
-            pull[1] = 0.0
-            pull[side] += field_value(target.field, i, name)
-            for u in range(start[i], start[i + 1]):
-                if place[neighbour[u]] >= 0:
-                    pull[place[neighbour[u]]] += beta[edge[u]]
-            log_odds = pull[1] - pull[0] + log_size_ratio(log_w, size[1]) - log_size_ratio(log_w, size[0])
-            for u in range(site_start[i], site_start[i + 1]):
-                d = word[u]
+            pull_0 = field_value(target.field, i, name) if side == 0 else 0.0
+            pull_1 = field_value(target.field, i, name) if side == 1 else 0.0
+            for u in range(graph.start[i], graph.start[i + 1]):
+                if place[graph.neighbour[u]] == 0:
+                    pull_0 += graph.beta[graph.edge[u]]
+                elif place[graph.neighbour[u]] == 1:
+                    pull_1 += graph.beta[graph.edge[u]]
+            log_odds = pull_1 - pull_0 + log_size_ratio(log_w, blocks.size[1]) - log_size_ratio(log_w, blocks.size[0])
+            for u in range(evidence.site_start[i], evidence.site_start[i + 1]):
+                d, count = evidence.word[u], evidence.times[u]
                 if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
                     m_0 = table_start[d] + words[d, 0]
                     m_1 = table_start[d] + words[d, 1]
-                    log_odds += (table[m_1 + count[u]] - table[m_1]) - (table[m_0 + count[u]] - table[m_0])
+                    log_odds += (table[m_1 + count] - table[m_1]) - (table[m_0 + count] - table[m_0])
                 else:
-                    more = as_int64(count[u])
+                    more = as_int64(count)
                     log_odds += log_count_gain(evidence, d, as_int64(words[d, 1]), more)
                     log_odds -= log_count_gain(evidence, d, as_int64(words[d, 0]), more)
-            if channels > 0:
-                more = as_int64(0)
-                for u in range(site_start[i], site_start[i + 1]):
-                    if word[u] == pixels:
-                        more = as_int64(count[u])
+            if evidence.moments.size > 0:
+                more = count_pixels(evidence, i)
                 log_odds += (
-                    log_gaussian_marginal(
-                        gauss, moments, as_int64(1), as_int64(words[pixels, 1]) + more, moments_of_site
-                    )
-                    - cached[1]
+                    log_gaussian_marginal(evidence, blocks, block_1, more, evidence.moments, i) - blocks.gauss[1]
                 )
                 log_odds -= (
-                    log_gaussian_marginal(
-                        gauss, moments, as_int64(0), as_int64(words[pixels, 0]) + more, moments_of_site
-                    )
-                    - cached[0]
+                    log_gaussian_marginal(evidence, blocks, block_0, more, evidence.moments, i) - blocks.gauss[0]
                 )
             log_odds *= power
 
@@ -314,20 +281,13 @@ def allocate_pair(
             log_1 = min(log_odds, 0.0) + shared
             log_0 = min(-log_odds, 0.0) + shared
             if follow and scan == scans + 1:
-                new = 0 if labels[i] == labels[order[0]] else 1
+                new = block_0 if labels[i] == labels[order[0]] else block_1
             else:
-                new = 1 if rng.random() < math.exp(log_1) else 0
+                new = block_1 if rng.random() < math.exp(log_1) else block_0
             if scan == scans + 1:
                 log_q += log_1 if new == 1 else log_0
-
             place[i] = new
-            size[new] += 1
-            for u in range(site_start[i], site_start[i + 1]):
-                words[word[u], new] += count[u]
-            if channels > 0:
-                for c in range(2 * channels):
-                    moments[c, new] += moments_of_site[c]
-                cached[new] = log_gaussian_marginal(gauss, moments, new, as_int64(words[pixels, new]), nothing)
+            add_site(evidence, blocks, i, new)
     return log_q
 
 
@@ -354,29 +314,6 @@ def log_split_ratio(target: Target, state: ChainState, length: int) -> float:
     merge_slots(evidence, union, as_int64(1), as_int64(0))
     prior = log_w[blocks.size[0]] + log_w[blocks.size[1]] - log_w[union.size[0]]
     return float(apart_marginal - log_marginal(evidence, union, as_int64(0)) + prior - between)
-
-
-@njit_inner
-def accept_move(target: Target, state: ChainState, a: int, b: int, length: int) -> None:
-    """Make the accepted move: slot a becomes the two blocks (a == b), or slot b joins slot a."""
-    labels, clusters, scratch = state.labels, state.clusters, state.scratch
-    place, order, used, blocks = scratch.place, scratch.order, scratch.slots, scratch.blocks
-    if a == b:
-        b = as_int64(0)
-        while clusters.size[b] > 0:
-            b += 1
-        copy_slot(blocks, as_int64(0), clusters, a)
-        copy_slot(blocks, as_int64(1), clusters, b)
-        used[USED] = max(used[USED], b + 1)
-        used[CLUSTERS] += 1
-        for t in range(length):
-            if place[order[t]] == 1:
-                labels[order[t]] = b
-    else:
-        merge_slots(target.evidence, clusters, b, a)
-        used[CLUSTERS] -= 1
-        for t in range(length):
-            labels[order[t]] = a
 
 
 @njit_inner
@@ -431,5 +368,20 @@ def split_or_merge(target: Target, state: ChainState, moves: Moves, power: float
     log_backward = log_merge if together else log_split
     if not math.log(1.0 - rng.random()) < power * change + log_backward - log_forward:
         return 0.0
-    accept_move(target, state, a, b, length)
+    if together:  # block 1 moves to a free slot
+        b = as_int64(0)
+        while state.clusters.size[b] > 0:
+            b += 1
+        copy_slot(blocks, as_int64(0), state.clusters, a)
+        copy_slot(blocks, as_int64(1), state.clusters, b)
+        used[USED] = max(used[USED], b + 1)
+        used[CLUSTERS] += 1
+        for t in range(length):
+            if place[order[t]] == 1:
+                labels[order[t]] = b
+    else:
+        merge_slots(target.evidence, state.clusters, b, a)
+        used[CLUSTERS] -= 1
+        for t in range(length):
+            labels[order[t]] = a
     return float(change)
