@@ -146,8 +146,8 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     options, takes_settings = METHODS[method].options, METHODS[method].takes_settings
     own_names = () if options is None else tuple(options.setting_fields())
-    own = {name: value for name, value in (changes or {}).items() if name in own_names}
-    shared = {name: value for name, value in (changes or {}).items() if name not in own_names}
+    shared = dict(changes or {})
+    own = {name: shared.pop(name) for name in own_names if name in shared}
     for name in shared:
         if not takes_settings and name != "axes":
             raise InputError(f"{method} has no setting {name!r}; it has {', '.join(own_names)}")
@@ -155,15 +155,9 @@ def choose(method: str = "gsw", preset_name: str = DEFAULT_PRESET, changes: Mapp
 
 
 def segment(
-    image: ArrayLike,
-    choice: Choice,
-    seed: int = 0,
-    *,
-    report: Report | None = None,
-    keep: SaveHook | None = None,
-    saved: SavedRun | None = None,
-    **arrays: Any,
-) -> MethodResult:
+    image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, keep: SaveHook | None = None,
+    saved: SavedRun | None = None, **arrays: Any,
+) -> MethodResult:  # fmt: skip
     """Segment an image by any method.
 
     Parameters

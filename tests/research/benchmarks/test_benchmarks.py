@@ -52,15 +52,9 @@ def test_a_planted_problem_is_planar_in_scan_order_and_has_its_clusters():
     left, right = data.edges.T
     assert (left < right).all()
     assert (np.diff(left) >= 0).all()
-    near = {(int(i), int(j)) for i, j in triangulate_grid(3, 4)}
-    slow = {
-        (4 * y + x, 4 * (y + dy) + x + dx)
-        for y in range(3)
-        for x in range(4)
-        for dy, dx in ((0, 1), (1, 0), (1, 1))
-        if y + dy < 3 and x + dx < 4
-    }
-    assert near == slow
+    assert triangulate_grid(2, 3).tolist() == [
+        [0, 1], [0, 3], [0, 4], [1, 2], [1, 4], [1, 5], [2, 5], [3, 4], [4, 5],
+    ]  # fmt: skip
     for rows, columns, clusters in ((25, 40, 12), (25, 40, 170), (25, 40, 200), (6, 10, 1), (1, 13, 5)):
         sizes = np.bincount(label_blocks(rows, columns, clusters))
         assert len(sizes) == clusters
@@ -90,22 +84,6 @@ def small(lam, prior=None):
     return problem, NumpySampler(problem, [0, 0, 1, 2], lam, seed=1)
 
 
-def test_the_plain_sweep_weighs_by_the_log_posterior():
-    """Without bonds the weight of a candidate is the posterior of the partition that it makes, up to a constant."""
-    problem, oracle = small(0.0)
-    for site in range(4):
-        group = np.array([site])
-        oracle.move(group, oracle.labels[site], -1)
-        candidates, log_weight = oracle.score_candidates(group)
-        oracle.move(group, oracle.labels[site], 1)
-        exact = []
-        for k in candidates:
-            labels = oracle.labels.copy()
-            labels[site] = k
-            exact.append(gsw.log_posterior(problem, labels))
-        assert np.allclose(log_weight - log_weight[0], np.array(exact) - exact[0], atol=1e-9)
-
-
 @pytest.mark.parametrize(("lam", "prior"), [(0.0, None), (3.0, gsw.DirichletProcess(1.0).truncated(max_size=3))])
 def test_the_plain_sweep_samples_the_posterior(lam, prior):
     """An honest rival: the law it visits is the enumerated one, which test_law.py holds the kernel against."""
@@ -119,11 +97,6 @@ def test_the_plain_sweep_samples_the_posterior(lam, prior):
     assert found.stray == 0
     assert found.pair_z < 5
     assert found.total_variation < 2.5 * found.noise
-    totals = [np.zeros_like(t) for t in oracle.totals]
-    for (counts, _, _), total in zip(oracle.blocks, totals, strict=True):
-        np.add.at(total, oracle.labels, counts)
-    assert np.allclose(totals[0], oracle.totals[0])
-    assert np.array_equal(np.bincount(oracle.labels, minlength=4), oracle.sizes)
 
 
 def test_the_plain_sweep_refuses_channels():
@@ -193,11 +166,6 @@ def test_a_slide_is_measured_stage_by_stage(monkeypatch):
     assert section.facts["sweeps"] == gsw.preset("general").sweeps
     table = BenchReport({}, {"slide": section}).table()
     assert f"{section.facts['sites']:,} sites" in table
-
-
-def test_a_slide_that_cannot_be_segmented_says_why(tmp_path):
-    with pytest.raises(RuntimeError, match=r"nothing\.zarr"):
-        processes.run_process("slide", tmp_path / "nothing.zarr", tmp_path / "labels.zarr")
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -284,11 +252,6 @@ def test_the_table_is_aligned(measured):
             assert line.strip().startswith(row[0])
 
 
-def test_json_comes_back_as_it_went(measured, tmp_path):
-    (tmp_path / "bench.json").write_text(json.dumps(measured.to_dict()))
-    assert read_ratios(tmp_path / "bench.json") == measured.ratios
-
-
 def test_the_machine_is_told_without_names_or_paths():
     import getpass
     import platform
@@ -301,20 +264,15 @@ def test_the_machine_is_told_without_names_or_paths():
     assert getpass.getuser() not in text
 
 
-def worsened(ratio, share):
-    """The ratio, worse by some share."""
-    return dataclasses.replace(ratio, value=ratio.value * (1 + share) ** (1 if ratio.better == "low" else -1))
+@pytest.mark.parametrize(
+    ("ratio", "fine", "worse"), [(Ratio(2, "low", 0.3), 2.5, 2.7), (Ratio(2, "high", 0.3), 1.6, 1.5)]
+)
+def test_the_guard_flags_what_is_worse_and_nothing_else(ratio, fine, worse):
+    def regressions(value):
+        return find_regressions({"x": dataclasses.replace(ratio, value=value)}, {"x": ratio, "not measured": ratio})
 
-
-def test_the_guard_flags_what_is_worse_and_nothing_else(measured):
-    old = measured.ratios
-    assert find_regressions(old, old) == []
-    for name, ratio in old.items():
-        assert find_regressions(old | {name: worsened(ratio, 0.9 * ratio.tolerance)}, old) == []
-        (line,) = find_regressions(old | {name: worsened(ratio, 1.1 * ratio.tolerance)}, old)
-        assert line.startswith(f"{name} is ")
-        assert find_regressions(old | {name: worsened(ratio, -0.5)}, old) == []  # better
-    assert find_regressions({}, old) == []  # not measured, not judged
+    assert regressions(fine) == regressions(2 if fine > 2 else 4) == []
+    assert [line.partition(" is ")[0] for line in regressions(worse)] == ["x"]
 
 
 # The command

@@ -158,15 +158,9 @@ def sample(
 
 
 def segment(
-    image: ArrayLike,
-    settings: Settings,
-    options: DdCrp,
-    seed: int = 0,
-    *,
-    sites: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
-    report: Report | None = None,
-) -> Result:
+    image: ArrayLike, settings: Settings, options: DdCrp, seed: int = 0, *, sites: ArrayLike | None = None,
+    mask: ArrayLike | None = None, report: Report | None = None,
+) -> Result:  # fmt: skip
     """Segment an image by the dd-CRP or, with options of class :class:`RddCrp`, by the rdd-CRP.
 
     Superpixels, features, sweeps and burn-in follow the settings; `sites`, `mask` and `report` are those of

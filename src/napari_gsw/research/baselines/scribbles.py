@@ -45,12 +45,9 @@ def read_scribbles(image: ArrayLike, seeds: ArrayLike, axes: str, method: str) -
 
 
 def spread_scribbles(
-    image: ArrayLike,
-    seeds: ArrayLike,
-    axes: str,
-    method: str,
+    image: ArrayLike, seeds: ArrayLike, axes: str, method: str,
     compute_maps: Callable[[Float32Array, Int32Array], NDArray[np.floating]],
-) -> Int32Array:
+) -> Int32Array:  # fmt: skip
     """Label each pixel of a 2D image at half its size, rounded up; what was painted stays.
 
     `compute_maps` gets the image in Lab (y, x, 3) and the scribbles as indices of labels (y, x), -1 where nothing is

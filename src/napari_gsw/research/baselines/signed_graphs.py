@@ -64,14 +64,9 @@ class Gasp(SignedGraph):
 
 
 def segment_signed_graph(
-    image: ArrayLike,
-    settings: Settings,
-    options: SignedGraph,
-    *,
-    sites: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
-    report: Report | None = None,
-) -> LabelImage:
+    image: ArrayLike, settings: Settings, options: SignedGraph, *, sites: ArrayLike | None = None,
+    mask: ArrayLike | None = None, report: Report | None = None,
+) -> LabelImage:  # fmt: skip
     """Segment an image by one of the three methods into regions 1..k, 0 where there is no superpixel.
 
     Superpixels, couplings and the smallest region follow the settings, as for :func:`napari_gsw.segment`.

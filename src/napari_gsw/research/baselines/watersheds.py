@@ -94,12 +94,9 @@ def segment_distance_watershed(image: ArrayLike, options: DistanceWatershed, axe
 
 
 def split_at_peaks(
-    distance: NDArray[np.float64],
-    mask: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    min_distance: int = 1,
-    peak_map: NDArray[np.float64] | None = None,
-) -> Int32Array:
+    distance: NDArray[np.float64], mask: ArrayLike | None = None, labels: ArrayLike | None = None,
+    min_distance: int = 1, peak_map: NDArray[np.float64] | None = None,
+) -> Int32Array:  # fmt: skip
     """Flood a map of distances, within the mask, from its peaks within each of the `labels`, or from those of a map."""
     source = distance if peak_map is None else peak_map
     peaks = feature.peak_local_max(source, min_distance=min_distance, labels=labels, exclude_border=False)

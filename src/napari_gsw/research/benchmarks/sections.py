@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import get_clock_info, perf_counter, process_time
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ FINE_RESOLUTION = 1e-4
 # Alternations with C++, which is a program of its own and starts anew each time.
 CPP_ROUNDS = 5
 PRESET = "general"
+Clock = Callable[[], float]
 STAGES = ("colours", "superpixels", "graph", "features", "arrays", "sampling")
 
 
@@ -66,17 +68,16 @@ QUICK = Scale(
 )  # fmt: skip
 
 
-def choose_clock() -> Callable[[], float]:
+def choose_clock() -> Clock:
     """Choose the clock for work on one core: processor time, or wall time where that is too coarse (Windows)."""
-    is_fine = time.get_clock_info("process_time").resolution < FINE_RESOLUTION
-    return time.process_time if is_fine else time.perf_counter
+    return process_time if get_clock_info("process_time").resolution < FINE_RESOLUTION else perf_counter
 
 
 def time_fastest(
     calls: Mapping[str, Callable[[], object]],
     seconds: float,
     min_repeats: int = MIN_REPEATS,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Clock = perf_counter,
 ) -> dict[str, float]:
     """Measure the shortest time of each call, in seconds.
 
@@ -113,6 +114,15 @@ class Runner:
         self.n_clusters = int(step(self.chain, self.sweeps)[-1, 1])
 
 
+def make_section(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], better: Literal["low", "high"], tolerance: float
+) -> BenchSection:
+    """Make a section whose last column is a ratio, unless it is the one to compare with, 1."""
+    values = {str(name): value for name, *_, value in rows if isinstance(value, float) and value != 1}
+    ratios = {f"{columns[-1]}, {name}": Ratio(value, better, tolerance) for name, value in values.items()}
+    return BenchSection(title, columns, rows, ratios)
+
+
 def compare_cases(
     what: str, seconds: float, tolerance: float, cases: Mapping[str, tuple[int, int, float]], heading: str = "cost"
 ) -> BenchSection:
@@ -126,12 +136,7 @@ def compare_cases(
         [name, runner.sweeps / best[name], costs[name], runner.n_clusters, costs[name] / costs[first]]
         for name, runner in runners.items()
     ]
-    ratios = {
-        f"{heading}, {name}": Ratio(cost / costs[first], "low", tolerance)
-        for name, cost in costs.items()
-        if name != first
-    }
-    return BenchSection(title, ["", "sweeps/s", "ns/site/sweep", "clusters found", heading], rows, ratios)
+    return make_section(title, ["", "sweeps/s", "ns/site/sweep", "clusters found", heading], rows, "low", tolerance)
 
 
 def measure_threads(s: Scale) -> BenchSection:
@@ -159,7 +164,6 @@ def measure_threads(s: Scale) -> BenchSection:
 def compare_with_numpy(s: Scale) -> BenchSection:
     """Measure the sweep against the same sweep in plain numpy."""
     rows: list[list[Cell]] = []
-    ratios = {}
     data = make_planted(s.n, CLUSTERS)
     for lam in s.baseline_lambdas:
         runner = Runner(data, lam)
@@ -168,9 +172,8 @@ def compare_with_numpy(s: Scale) -> BenchSection:
         best = time_fastest(calls, s.seconds / len(s.baseline_lambdas), clock=choose_clock())
         speed_up = best["plain"] * runner.sweeps / best["ours"]
         rows.append([f"lambda {lam:g}", runner.sweeps / best["ours"], 1 / best["plain"], speed_up])
-        ratios[f"speed-up, lambda {lam:g}"] = Ratio(speed_up, "high", 0.3)
     title = f"against plain numpy, {s.n:,} sites, {CLUSTERS} clusters"
-    return BenchSection(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, ratios)
+    return make_section(title, ["", "sweeps/s", "numpy sweeps/s", "speed-up"], rows, "high", 0.3)
 
 
 def compare_with_cpp(s: Scale) -> BenchSection:
@@ -180,7 +183,6 @@ def compare_with_cpp(s: Scale) -> BenchSection:
     if cpp.find_compiler() is None:
         return BenchSection(title, columns, [["no compiler", None, None, None]])
     rows: list[list[Cell]] = []
-    ratios = {}
     cases = [(n_clusters, lam) for n_clusters in s.baseline_clusters for lam in s.baseline_lambdas]
     budget = s.seconds / len(cases) / CPP_ROUNDS / 2
     with tempfile.TemporaryDirectory() as folder:
@@ -197,8 +199,7 @@ def compare_with_cpp(s: Scale) -> BenchSection:
                 cpp_rate = max(cpp_rate, measured["sweeps_per_second"])
             name, rate = f"{n_clusters} clusters, lambda {lam:g}", runner.sweeps / elapsed
             rows.append([name, rate, cpp_rate, rate / cpp_rate])
-            ratios[f"ours / C++, {name}"] = Ratio(rate / cpp_rate, "high", 0.25)
-    return BenchSection(title, columns, rows, ratios)
+    return make_section(title, columns, rows, "high", 0.25)
 
 
 def time_stages(image: NDArray[np.uint8], sweeps: int) -> list[float]:
@@ -244,22 +245,16 @@ def measure_stages(s: Scale) -> BenchSection:
 
 SECTIONS: Mapping[str, Callable[[Scale], BenchSection]] = {
     "sites": lambda s: compare_cases(
-        f"the number of sites, {CLUSTERS} clusters, lambda {LAM:g}",
-        s.seconds,
+        f"the number of sites, {CLUSTERS} clusters, lambda {LAM:g}", s.seconds,
         0.35,  # caches differ more from machine to machine than anything else here
-        {f"{n:,} sites": (n, CLUSTERS, LAM) for n in s.sites},
-        "growth",
+        {f"{n:,} sites": (n, CLUSTERS, LAM) for n in s.sites}, "growth",
     ),
     "clusters": lambda s: compare_cases(
-        f"the number of clusters, {s.n:,} sites, lambda {LAM:g}",
-        s.seconds,
-        0.3,
+        f"the number of clusters, {s.n:,} sites, lambda {LAM:g}", s.seconds, 0.3,
         {f"{k} clusters": (s.n, k, LAM) for k in s.clusters},
     ),
     "lambda": lambda s: compare_cases(
-        f"lambda, {s.n:,} sites, {CLUSTERS} clusters",
-        s.seconds,
-        0.25,
+        f"lambda, {s.n:,} sites, {CLUSTERS} clusters", s.seconds, 0.25,
         {f"lambda {lam:g}": (s.n, CLUSTERS, lam) for lam in s.lambdas},
     ),
     "oracle": compare_with_numpy,
@@ -269,7 +264,7 @@ SECTIONS: Mapping[str, Callable[[Scale], BenchSection]] = {
     "stages": measure_stages,
     "startup": lambda s: measure_startup(s.cold, s.starts),
     "slide": lambda s: measure_slide(s.slide),
-}
+}  # fmt: skip
 
 
 def measure(names: Iterable[str], scale: Scale) -> BenchReport:

@@ -43,17 +43,9 @@ from napari_gsw.research.evaluation.data_sets import Example, list_bsds
 FOLDS = 5
 # Few small trees: more would overfit.
 TREES: Mapping[str, Any] = {
-    "objective": "cross_entropy",
-    "num_leaves": 16,
-    "learning_rate": 0.08,
-    "min_data_in_leaf": 100,
-    "lambda_l2": 1.0,
-    "feature_fraction": 0.7,
-    "max_bin": 63,
-    "seed": 0,
-    "deterministic": True,
-    "verbose": -1,
-}
+    "objective": "cross_entropy", "num_leaves": 16, "learning_rate": 0.08, "min_data_in_leaf": 100, "lambda_l2": 1.0,
+    "feature_fraction": 0.7, "max_bin": 63, "seed": 0, "deterministic": True, "verbose": -1,
+}  # fmt: skip
 ROUNDS = 120
 
 
@@ -91,12 +83,9 @@ def extract_cues(example: Example, settings: Settings) -> TrainingImage:
 
 
 def fit_trees(
-    rows: Sequence[Float64Array],
-    targets: Sequence[ArrayLike],
-    weights: Sequence[Float64Array] | None = None,
-    parameters: Mapping[str, Any] = TREES,
-    rounds: int = ROUNDS,
-) -> DecisionForest:
+    rows: Sequence[Float64Array], targets: Sequence[ArrayLike], weights: Sequence[Float64Array] | None = None,
+    parameters: Mapping[str, Any] = TREES, rounds: int = ROUNDS,
+) -> DecisionForest:  # fmt: skip
     """Fit boosted trees for the log odds of a target in 0..1 to the (m, cues) rows of each image."""
     import lightgbm
 

@@ -41,18 +41,9 @@ from napari_gsw.research.training.boundaries import fit_trees
 from napari_gsw.research.training.pictures import draw_touching
 
 TREES = {
-    "objective": "binary",
-    "num_leaves": 8,
-    "learning_rate": 0.05,
-    "min_data_in_leaf": 30,
-    "feature_fraction": 0.7,
-    "bagging_fraction": 0.8,
-    "bagging_freq": 1,
-    "seed": 0,
-    "deterministic": True,
-    "num_threads": 1,
-    "verbose": -1,
-}
+    "objective": "binary", "num_leaves": 8, "learning_rate": 0.05, "min_data_in_leaf": 30, "feature_fraction": 0.7,
+    "bagging_fraction": 0.8, "bagging_freq": 1, "seed": 0, "deterministic": True, "num_threads": 1, "verbose": -1,
+}  # fmt: skip
 # Synthetic images of round shapes that overlap, which every model learns from too: nuclei seldom look so.
 N_TOUCHING = 8
 
