@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.interactive.history import History
+from napari_gsw.core.interactive.actions import History
 from napari_gsw.core.interactive.interactive_run import InteractiveRun, sweeps_to_match
 from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, make_ensemble
 from napari_gsw.core.posterior.label_table import measure_regions

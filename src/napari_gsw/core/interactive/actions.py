@@ -1,17 +1,23 @@
-"""Log of what a user did to a run; the same actions on the same image give the same labels."""
+"""Log of what a user did to a run, and what the run looked like meanwhile.
+
+The same actions on the same image give the same labels.
+"""
 
 from __future__ import annotations
 
+import bisect
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Int64Array
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.corrections import LabelChange
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels
@@ -22,13 +28,11 @@ from napari_gsw.core.sites.scribbles import Scribble
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Number of corrections that can be undone.
-MAX_UNDO = 100
-# Splits after which values of the sites before them can still be mapped.
-MAX_SITE_MAPS = 8
-# Names of methods that may be replayed; a file may name no others.
+MAX_UNDO = 100  # corrections that can be undone
+MAX_SITE_MAPS = 8  # splits after which values of the sites before them can still be mapped
+MAX_BYTES = 64 * 2**20  # of earlier states
+# Names of methods that may be replayed; a file may name no others. Files of format 1 know some under another name.
 METHODS: set[str] = set()
-# Present names of methods that files of format 1 know under another name.
 RENAMED_METHODS = {
     "retune": "update_settings",
     "adopt": "set_fixed_pixels",
@@ -38,37 +42,28 @@ RENAMED_METHODS = {
 
 
 class InitialState(NamedTuple):
-    """What a run began with: the problem without a field, settings, and label images (or None).
-
-    `closed` says whether the painted labels are the only ones; None leaves it to the settings.
-    """
+    """What a run began with: the problem without a field, settings, and label images (or None)."""
 
     problem: Problem
     settings: Settings
     seeds: Any
     init: Any
-    closed: bool | None
+    closed: bool | None  # whether the painted labels are the only ones; None leaves it to the settings
 
 
 @dataclass(frozen=True, eq=False)
 class Action:
-    """Call of a recorded method: the sweep after which it came, its name and arguments.
-
-    `labels` (n,) are those on the screen before: in old files they depend on how often the run was drawn.
-    """
+    """Call of a recorded method: the sweep after which it came, its name and arguments."""
 
     sweep: int
     method: str
     arguments: Mapping[str, Any]
-    labels: NDArray[np.uint32]
+    labels: NDArray[np.uint32]  # (n,) on the screen before: in old files they depend on how often the run was drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Change of some sites that can be undone and redone.
-
-    Labels and locks are those of its sites (s,).
-    """
+    """Change of labels and locks of some sites (s,) that can be undone and redone."""
 
     sites: NDArray[np.int64]
     before: Int64Array
@@ -83,18 +78,10 @@ class Correction:
         """Return the same correction of split sites; `parents` (n,) has the site of each piece."""
         index = np.full(int(parents.max()) + 1, -1)
         index[self.sites] = np.arange(len(self.sites))
-        rows = index[parents]
-        sites = np.flatnonzero(rows >= 0)
-        rows = rows[sites]
-        return replace(
-            self,
-            sites=sites,
-            before=self.before[rows],
-            after=self.after[rows],
-            locked_before=self.locked_before[rows],
-            locked_after=self.locked_after[rows],
-            at_rest=None if self.at_rest is None else self.at_rest[parents],
-        )
+        sites = np.flatnonzero(index[parents] >= 0)
+        rows = index[parents][sites]
+        values = {name: getattr(self, name)[rows] for name in ("before", "after", "locked_before", "locked_after")}
+        return replace(self, sites=sites, at_rest=None if self.at_rest is None else self.at_rest[parents], **values)
 
 
 @dataclass
@@ -110,9 +97,7 @@ class ActionLog:
 
     def copy(self) -> ActionLog:
         """Copy the lists, but not their entries."""
-        return ActionLog(
-            list(self.actions), list(self.steps), list(self.done), list(self.undone), dict(self.site_parents)
-        )
+        return ActionLog(*(value.copy() for value in vars(self).values()))
 
     @property
     def corrections(self) -> list[dict[str, Any]]:
@@ -131,10 +116,6 @@ class ActionLog:
         self.undone = [correction.split_sites(parents) for correction in self.undone]
         kept = list(self.site_parents.items())[-MAX_SITE_MAPS:]
         self.site_parents = {n: line[parents] for n, line in kept} | {str(n_before): parents}
-
-    def forget_rest(self) -> None:
-        """Let an undo revert the corrections so far only, without what followed from them."""
-        self.done = [replace(correction, at_rest=None) for correction in self.done]
 
 
 def recorded(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -185,3 +166,64 @@ def unpack_argument(packed: Any, problem: Problem) -> Any:
     if isinstance(packed, FixedPixels):
         return replace(packed, fixed=value.fixed.array().astype(np.int32) - 1, names=value.names.array())
     return value
+
+
+@dataclass
+class History:
+    """Labels of the sites at some sweeps; when they take more than `max_bytes`, every second state is dropped."""
+
+    max_bytes: int = MAX_BYTES
+    sweeps: list[int] = field(default_factory=list)
+    _states: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
+    _stride: int = 1
+    _n_offered: int = 0
+    # The thread that samples keeps states; the one that draws reads them.
+    _guard: Lock = field(default_factory=Lock, repr=False)
+
+    def keep(self, sweep: int, labels: NDArray[np.integer]) -> None:
+        """Add a state; it replaces an earlier one of the same sweep, before a correction."""
+        with self._guard:
+            if self.sweeps and self.sweeps[-1] == sweep:
+                self._states[-1] = labels.astype(np.uint16)
+                return
+            self._n_offered += 1
+            if self._n_offered % self._stride:
+                return
+            self.sweeps.append(sweep)
+            self._states.append(labels.astype(np.uint16))
+            if len(self._states) * self._states[0].nbytes > self.max_bytes and len(self._states) > 2:
+                del self.sweeps[1::2], self._states[1::2]
+                self._stride *= 2
+
+    def split_sites(self, parents: NDArray[np.integer]) -> None:
+        """Map the states to the pieces of split sites; `parents` (n,) has the site of each piece, from 0."""
+        with self._guard:
+            self._states = [state[parents] for state in self._states]
+
+    def copy(self) -> History:
+        """Copy what is kept now."""
+        with self._guard:
+            return History(self.max_bytes, list(self.sweeps), list(self._states), self._stride, self._n_offered)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the stored form: sweeps, (k, n) uint16 states, and what decides which state is kept next."""
+        states = np.stack(self._states) if self._states else np.zeros((0, 0), np.uint16)
+        return {"sweeps": self.sweeps, "states": states, "stride": self._stride, "offered": self._n_offered}
+
+    @classmethod
+    def from_fields(cls, sweeps: list[int], states: NDArray[np.uint16], stride: int, offered: int) -> History:
+        """Make a history from its stored form."""
+        return cls(sweeps=list(sweeps), _states=list(states), _stride=int(stride), _n_offered=int(offered))
+
+    def check(self, n: int) -> None:
+        """Raise an InputError unless this is a history of n sites."""
+        fits = all(state.shape == (n,) and state.dtype == np.uint16 for state in self._states)
+        if not fits or len(self.sweeps) != len(self._states) or self._stride < 1 or self.sweeps != sorted(self.sweeps):
+            raise InputError("the history of the run is damaged")
+
+    def nearest(self, sweep: float) -> tuple[int, NDArray[np.int64]]:
+        """Return sweep and labels of the kept state nearest to a sweep."""
+        with self._guard:
+            right = min(bisect.bisect_left(self.sweeps, sweep), len(self.sweeps) - 1)
+            index = min((max(right - 1, 0), right), key=lambda i: abs(self.sweeps[i] - sweep))
+            return self.sweeps[index], self._states[index].astype(np.int64)

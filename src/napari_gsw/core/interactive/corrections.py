@@ -12,9 +12,6 @@ from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, Lab
 from napari_gsw.core.model.external_field import refine_field
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites, find_majority_labels
-from napari_gsw.core.sampler.bonds import bonds_from_settings
-from napari_gsw.core.sampler.chain import Chain, restart_from
-from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.scribbles import Scribble, find_mixed_sites
 
 
@@ -34,9 +31,8 @@ class LabelChange(NamedTuple):
     @property
     def reverse(self) -> LabelChange:
         """The change that takes this one back."""
-        return LabelChange(
-            self.pixels, self.after, self.before, self.names, self.unfinished_after, self.unfinished_before
-        )
+        pixels, before, after, names, unfinished_before, unfinished_after = self
+        return LabelChange(pixels, after, before, names, unfinished_after, unfinished_before)
 
 
 def change_of_paint(paint: LabelImage, scribble: Scribble) -> LabelChange:
@@ -57,15 +53,10 @@ def find_conflicting_scribbles(
 ) -> LabelImage | None:
     r"""Return (\*shape,) the paint in sites where a scribble meets another locked label, or None if it meets none.
 
-    Parameters
-    ----------
-    paint : (\*shape,) what was painted before, 0 for none. Paint of another label than its site's is obsolete.
-    locks, labels : (n,) which sites are locked, and the label of each.
+    `paint` (\*shape,) is what was painted before; paint of another label than its site's is obsolete.
     """
-    flat = scribble.site_image.reshape(-1)
-    sites = scribble.sites[
-        locks[scribble.sites] & (scribble.numbers > 0) & (labels[scribble.sites] != scribble.numbers)
-    ]
+    flat, sites = scribble.site_image.reshape(-1), scribble.sites
+    sites = sites[locks[sites] & (scribble.numbers > 0) & (labels[sites] != scribble.numbers)]
     sites = np.union1d(sites, _find_sites_with_several_labels(scribble, flat))
     if not sites.size:
         return None
@@ -89,10 +80,11 @@ def _find_sites_with_several_labels(scribble: Scribble, flat: Sites) -> Int64Arr
 
 def change_of_edit(fixed: FixedPixels | None, edit: Edit) -> LabelChange:
     """Return what an edit changes in the fixed pixels."""
-    before = np.zeros(len(edit.where), np.int32) if fixed is None else fixed.fixed.reshape(-1)[edit.where]
-    open_before = frozenset() if fixed is None else fixed.unfinished
+    before, open_before, known = np.zeros(len(edit.where), np.int32), frozenset[int](), frozenset[int]()
+    if fixed is not None:
+        before, open_before = fixed.fixed.reshape(-1)[edit.where], fixed.unfinished
+        known = frozenset(np.unique(fixed.fixed).tolist()) - open_before
     complete = frozenset(np.unique(edit.values).tolist()) - edit.unfinished
-    known = frozenset() if fixed is None else frozenset(np.unique(fixed.fixed).tolist()) - open_before
     after = (open_before | (edit.unfinished - known)) - complete
     return LabelChange(edit.where, before, edit.values, edit.shown.reshape(-1)[edit.where], open_before, after)
 
@@ -129,10 +121,7 @@ def clamps_of_edit(
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
     """Return (s,) sites that an edit means, their labels from now on (0 frees a site), and whether they are locked.
 
-    Parameters
-    ----------
-    before, after : fixed pixels without and with the edit.
-    labels, pixels : (n,) cluster and number of pixels of each site.
+    `labels` and `pixels` (n,) are cluster and number of pixels of each site.
     """
     mask = np.zeros(edit.shown.size, bool)
     mask[edit.where] = True
@@ -190,9 +179,3 @@ def map_split_sites(before: Problem, after: Problem) -> tuple[Problem, Int64Arra
     if after.map_field is not None:
         after = replace(after, map_field=refine_field(after.map_field, before.map_field, parents))
     return after, parents
-
-
-def split_chain_sites(chain: Chain, problem: Problem, parents: Int64Array, settings: Settings) -> Chain:
-    """Return the chain on the pieces of its sites, under their field; an InputError if the prior forbids it."""
-    chain = replace(chain, options=chain.options.replace(bonds=bonds_from_settings(problem, settings)))
-    return restart_from(chain, chain.labels[parents], chain.seeds[parents], chain.options.burn_in, problem)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.actions import ActionLog, Correction, InitialState, recorded
+from napari_gsw.core.interactive.actions import ActionLog, Correction, History, InitialState, recorded
 from napari_gsw.core.interactive.corrections import (
     LabelChange,
     apply_change,
@@ -25,9 +25,7 @@ from napari_gsw.core.interactive.corrections import (
     clamps_of_edit,
     find_conflicting_scribbles,
     map_split_sites,
-    split_chain_sites,
 )
-from napari_gsw.core.interactive.history import History
 from napari_gsw.core.interactive.numbering import match_labels, match_painted_labels, propose_labels
 from napari_gsw.core.interactive.saved_session import STATE_NAMES, InteractiveState
 from napari_gsw.core.model.external_field import add_anchors
@@ -41,6 +39,7 @@ from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
 from napari_gsw.core.posterior.summary import number_clusters
 from napari_gsw.core.posterior.uncertainty import count_site_pixels
+from napari_gsw.core.sampler.bonds import bonds_from_settings
 from napari_gsw.core.sampler.chain import Chain, resample_sites, reset_sums, restart_from
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.state import COUNTED
@@ -76,17 +75,20 @@ NO_SITES: Int64Array = np.zeros(0, np.int64)
 
 
 class InteractiveRun(SamplingRun):
-    """A sampling run with labels on the screen, locks, scribbles, edits and a log."""
+    """A sampling run with labels on the screen, locks, scribbles, edits and a log.
 
-    display_labels: Int64Array  # (n,) positive label of each site on the screen, for the current sample
-    reference_labels: Int64Array  # (n,) reference labels: those after the last correction or renewal
-    locks: BoolArray  # (n,) sites that keep their label
-    painted: BoolArray  # (n,) sites that the user has given a label
-    scribbles: LabelImage | None  # int32 scribbles pixel by pixel, 0 for none
-    names: LabelImage | None  # labels on the screen before the last edit of objects
-    closed_at_start: bool | None  # whether painted labels are the only ones, where the settings leave it open
-    restarted_at: int  # sweep at which the present posterior began
-    run_length: int  # sweeps that its burn-in is a fraction of
+    :class:`~napari_gsw.core.interactive.saved_session.InteractiveState` describes its attributes.
+    """
+
+    display_labels: Int64Array
+    reference_labels: Int64Array
+    locks: BoolArray
+    painted: BoolArray
+    scribbles: LabelImage | None
+    names: LabelImage | None
+    closed_at_start: bool | None
+    restarted_at: int
+    run_length: int
     history: History
     log: ActionLog
     initial: InitialState
@@ -153,14 +155,9 @@ class InteractiveRun(SamplingRun):
             locks=locks,
             painted=locks,
             scribbles=seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None,
-            edits=None,
-            names=None,
             closed=closed,
             closed_at_start=initial.closed,
-            restarted_at=0,
             run_length=self.settings.sweeps,
-            history=History(),
-            log=ActionLog(),
             initial=initial,
         )
 
@@ -185,8 +182,8 @@ class InteractiveRun(SamplingRun):
     def _match_current(self) -> Int64Array:
         """(n,) labels of the first chain's current sample, matched with the reference labels.
 
-        Clusters of object fragments come and go with every sweep, so that matched labels would depend on how often
-        somebody looks. They are numbered anew, and what is locked keeps its label.
+        Clusters of object fragments come and go with every sweep. They are numbered anew, and what is locked keeps its
+        label; matched labels would depend on how often somebody looks.
         """
         clusters = self.ensemble.snapshots[0].labels
         if self.problem.has_fragments:
@@ -219,8 +216,7 @@ class InteractiveRun(SamplingRun):
     def keeps_displayed_labels(self) -> bool:
         """Whether exported labels are those on the screen: after corrections of clusters.
 
-        Objects are cut out pixel by pixel, so that they have no counterpart on the screen. Once some were edited, what
-        is exported is what the layer of regions shows.
+        Objects are cut out pixel by pixel, and edited ones are exported as the layer of regions shows them.
         """
         is_objects = self.settings.view == "objects" and not self.problem.closed
         return bool(self.log.corrections) and self.summary.edits is None and not is_objects
@@ -253,8 +249,8 @@ class InteractiveRun(SamplingRun):
     @recorded
     def run_for(self, sweeps: int) -> None:
         """Set the target so many sweeps from here; a run of full length counts enough of them in any case."""
-        if sweeps:
-            self.log.forget_rest()
+        if sweeps:  # an undo reverts the corrections so far only, without what followed from them
+            self.log.done = [replace(correction, at_rest=None) for correction in self.log.done]
         self._set_target(sweeps)
 
     def pause(self) -> None:
@@ -352,13 +348,9 @@ class InteractiveRun(SamplingRun):
 
     @recorded
     def paint(self, sites: Sequence[int] | NDArray[np.integer], number: Any, lock: bool = False) -> None:
-        """Give sites a label; an unused label makes a new cluster, 0 frees and unlocks them.
+        """Give sites (s,) a label, or one each; an unused label makes a new cluster, 0 frees and unlocks them.
 
-        Parameters
-        ----------
-        sites : (s,) sites, from 0.
-        number : one label, or one for each site.
-        lock : whether the sites are locked. Locked sites stay locked, with the new label.
+        Locked sites stay locked, with the new label.
         """
         where = np.asarray(sites, dtype=np.int64)
         if where.size:
@@ -368,11 +360,7 @@ class InteractiveRun(SamplingRun):
 
     @recorded
     def draw(self, stroke: Scribble, lock: bool = False) -> None:
-        """Apply a scribble of the brush, pixel by pixel.
-
-        A site in which it meets another label that is locked there is split between the two. The other sites that it
-        means take its labels, as :meth:`paint` gives them.
-        """
+        """Apply a scribble of the brush: sites in which it meets another locked label are split between the two."""
         if stroke.site_image is not self.problem.sites:  # they have been split since
             stroke = stroke.transfer(self.problem.site_image)
         if not stroke.sites.size:
@@ -387,10 +375,8 @@ class InteractiveRun(SamplingRun):
         self._paint(stroke.sites, stroke.numbers, lock, change_of_paint(paint, stroke))
 
     def _paint(self, sites: Int64Array, after: Int64Array, lock: bool, paint: LabelChange | None = None) -> None:
-        locked = self.locks[sites]
-        self._correct(
-            Correction(sites, self.display_labels[sites], after, locked, (after > 0) & (locked | lock), paint=paint)
-        )
+        locked = (after > 0) & (self.locks[sites] | lock)
+        self._correct(Correction(sites, self.display_labels[sites], after, self.locks[sites], locked, paint=paint))
 
     def _split_sites(self, rebuilt: Problem) -> None:
         """Go over to a problem with split sites; each piece keeps label and lock of its site."""
@@ -400,7 +386,12 @@ class InteractiveRun(SamplingRun):
             edits = replace(edits, sites=find_fixed_sites(edits.fixed, problem.site_image, problem.n))
         steering = ScribbleField(problem, self.settings, self.scribble_field.closed)
         conditioned = steering.apply_to_problem(scribble_labels(locks, labels, edits))
-        chains = [split_chain_sites(chain, conditioned, parents, self.settings) for chain in self.ensemble.chains]
+        bonds, chains = bonds_from_settings(conditioned, self.settings), []
+        for chain in self.ensemble.chains:
+            split = replace(chain, options=chain.options.replace(bonds=bonds))
+            chains.append(
+                restart_from(split, chain.labels[parents], chain.seeds[parents], chain.options.burn_in, conditioned)
+            )
         n_before = self.problem.n
         self.problem, self.scribble_field, self._summary = conditioned, steering, None
         self.ensemble.chains = chains
@@ -440,10 +431,9 @@ class InteractiveRun(SamplingRun):
         change = change_of_edit(self.edits, edit)
         self.names = edit.shown
         fixed = apply_change(self.edits, change, edit.shown, self.problem)
-        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, self.display_labels, self.pixels)
-        self._correct(
-            Correction(sites, self.display_labels[sites], after, self.locks[sites], locked, pixels=change), edit.what
-        )
+        labels, locks = self.display_labels, self.locks
+        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, labels, self.pixels)
+        self._correct(Correction(sites, labels[sites], after, locks[sites], locked, pixels=change), edit.what)
 
     @recorded
     def set_fixed_pixels(self, edits: FixedPixels) -> None:
@@ -584,12 +574,8 @@ class InteractiveRun(SamplingRun):
 def sweeps_to_match(sweep: int, n: int) -> int:
     """Return the sweeps until the reference labels of n sites are renewed; it is the same sweep from wherever.
 
-    Examples
-    --------
     >>> [sweep + sweeps_to_match(sweep, n=2000) for sweep in (0, 49, 50, 990, 1000, 1090, 9000)]
     [50, 50, 100, 1000, 1100, 1100, 9200]
-    >>> 9000 + sweeps_to_match(9000, n=50_000)
-    9050
     """
     doublings = min(max(sweep // EARLY, 1).bit_length(), max(MOMENT // n, 1).bit_length()) - 1
     stride = CHECK_EVERY << doublings

@@ -13,17 +13,9 @@ from napari_gsw.core.partitions import canonical_labels
 def match_labels(
     clusters: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
 ) -> NDArray[np.int64]:
-    """Label clusters so that as much as possible keeps the label it has in `shown`.
+    """(n,) positive labels of clusters, so that as much weight (n,) as possible keeps its positive label in `shown`.
 
-    Parameters
-    ----------
-    clusters : (n,) clusters of the new state, any numbers.
-    shown : (n,) positive labels on the screen.
-    weight : (n,) weight of a site, for example its pixels.
-
-    Returns
-    -------
-    (n,) positive labels; a cluster without a counterpart takes the smallest label that is not on the screen.
+    A cluster without a counterpart takes the smallest label that is not on the screen.
 
     Examples
     --------
@@ -55,9 +47,7 @@ def _unique(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np
 def match_painted_labels(problem: Problem, labels: Int64Array, seeds: Int32Array) -> Int64Array:
     """Give a site the painted label with the largest field, if only painted labels are allowed and it has another.
 
-    Parameters
-    ----------
-    seeds : (n,) label of a locked site, -1 for a free one.
+    `seeds` (n,) are the labels of locked sites, -1 for a free one.
     """
     if not problem.closed:
         return labels
@@ -71,12 +61,7 @@ def propose_labels(problem: Problem, labels: Int64Array, seeds: Int32Array, befo
     """Return the labels, or others that a scribble may have meant, whichever are most probable.
 
     Either every site takes the label of its field, or the whole cluster under the scribbles of a label follows them:
-    site by site a chain would take long to find that.
-
-    Parameters
-    ----------
-    seeds : (n,) label of a locked site, -1 for a free one.
-    before : (n,) labels before the scribble.
+    site by site a chain would take long to find that. `seeds` as above; `before` (n,) are the labels before.
     """
     field = problem.field
     if field is None:

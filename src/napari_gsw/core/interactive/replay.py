@@ -58,12 +58,9 @@ def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Resu
 
 
 def replay_run(saved: SavedRun, rebuild_problem: RebuildProblem | None = None) -> InteractiveRun:
-    """Begin a saved run again and repeat its actions.
+    """Begin a saved interactive run again and repeat its actions.
 
-    Parameters
-    ----------
-    saved : interactive run.
-    rebuild_problem : makes the problem again for sites that scribbles have split.
+    `rebuild_problem` makes the problem again for sites that scribbles have split.
     """
     state = saved.live
     if not isinstance(state, InteractiveState):
@@ -72,9 +69,8 @@ def replay_run(saved: SavedRun, rebuild_problem: RebuildProblem | None = None) -
     run = InteractiveRun(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
     run.inputs, run.image_digest, run.rebuild_problem = saved.given, saved.looks, rebuild_problem
     replay_actions(run, state.log.actions, saved.sweep)
-    if not np.array_equal(
-        run.display_labels, state.display_labels
-    ):  # of versions in which they depended on how often it was drawn
+    # In older versions they depended on how often they were drawn.
+    if not np.array_equal(run.display_labels, state.display_labels):
         run.set_labels(state.display_labels)
     return run
 

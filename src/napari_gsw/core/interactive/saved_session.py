@@ -11,36 +11,32 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.actions import Action, ActionLog, Correction, InitialState
+from napari_gsw.core.interactive.actions import Action, ActionLog, Correction, History, InitialState
 from napari_gsw.core.interactive.corrections import LabelChange
-from napari_gsw.core.interactive.history import History
 from napari_gsw.core.pipeline import saved_run
 from napari_gsw.core.pipeline.saved_run import Kind, SavedRun, check_array, check_saved_problem, plain_kind
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels
 from napari_gsw.core.sites.scribbles import Scribble
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class InteractiveState:
-    """Everything of an interactive run but its chains.
+    """Everything of an interactive run but its chains."""
 
-    The names are those of :class:`~napari_gsw.core.interactive.interactive_run.InteractiveRun`.
-    """
-
-    display_labels: Int64Array
-    locks: BoolArray
-    painted: BoolArray
-    scribbles: LabelImage | None
-    edits: FixedPixels | None
-    names: LabelImage | None
-    closed: bool
-    closed_at_start: bool | None
-    restarted_at: int
-    run_length: int
-    history: History
-    log: ActionLog
+    display_labels: Int64Array  # (n,) positive label of each site on the screen, for the current sample
+    locks: BoolArray  # (n,) sites that keep their label
+    painted: BoolArray  # (n,) sites that the user has given a label
+    scribbles: LabelImage | None = None  # int32 scribbles pixel by pixel, 0 for none
+    edits: FixedPixels | None = None
+    names: LabelImage | None = None  # labels on the screen before the last edit of objects
+    closed: bool  # whether the painted labels are the only ones
+    closed_at_start: bool | None  # the same at the start; None if it was left to the settings
+    restarted_at: int = 0  # sweep at which the present posterior began
+    run_length: int  # sweeps that its burn-in is a fraction of
+    history: History = field(default_factory=History)
+    log: ActionLog = field(default_factory=ActionLog)
     initial: InitialState
-    reference_labels: Int64Array | None = None
+    reference_labels: Int64Array | None = None  # (n,) those after the last correction or renewal
 
     def copy(self) -> InteractiveState:
         """Copy what a run changes in place."""
@@ -51,23 +47,26 @@ class InteractiveState:
     def check(self, run: SavedRun) -> None:
         """Raise an InputError unless the state fits its run; a file may hold anything."""
         n, shape = run.problem.n, getattr(run.problem.sites, "shape", ())
-        for labels in (
-            (self.display_labels,) if self.reference_labels is None else (self.display_labels, self.reference_labels)
-        ):
-            check_array("the labels on the screen", labels, "iu", (n,))
-            if int(labels.min()) < 0:
-                raise InputError("the labels on the screen must not be below 0")
+        check_array("the labels on the screen", self.display_labels, "iu", (n,))
         check_array("what is locked", self.locks, "b", (n,))
         check_array("what is painted", self.painted, "b", (n,))
-        for what, image in (("what was painted", self.scribbles), ("the image on the screen", self.names)):
-            if image is not None:
-                check_array(what, image, "iu", shape)
+        optional: list[tuple[str, Any, str, tuple[int, ...]]] = [
+            ("the labels on the screen", self.reference_labels, "iu", (n,)),
+            ("what was painted", self.scribbles, "iu", shape),
+            ("the image on the screen", self.names, "iu", shape),
+        ]
         if self.edits is not None:
             if not isinstance(self.edits, FixedPixels):
                 raise InputError("the fixed pixels are damaged")
             check_array("the fixed pixels", self.edits.fixed, "i", shape)
             check_array("the image of the last edit", self.edits.names, "iu", shape)
             check_array("the fixed sites", self.edits.sites, "i", (n,))
+        for what, array, kinds, wanted in optional:
+            if array is not None:
+                check_array(what, array, kinds, wanted)
+        for labels in (self.display_labels, self.reference_labels):
+            if labels is not None and int(labels.min()) < 0:
+                raise InputError("the labels on the screen must not be below 0")
         if not isinstance(self.history, History) or not isinstance(self.log, ActionLog):
             raise InputError("the history or the log of the run is damaged")
         self.history.check(n)
@@ -90,40 +89,15 @@ def _check_correction(correction: Any, n: int, n_pixels: int) -> None:
     if not isinstance(correction, Correction):
         raise InputError("the corrections are damaged")
     count = len(correction.sites)
-    for name in ("sites", "before", "after"):
-        check_array("a correction", getattr(correction, name), "iu", (count,))
-    for name in ("locked_before", "locked_after"):
-        check_array("a correction", getattr(correction, name), "b", (count,))
+    names = {"sites": "iu", "before": "iu", "after": "iu", "locked_before": "b", "locked_after": "b"}
+    for name, kinds in names.items():
+        check_array("a correction", getattr(correction, name), kinds, (count,))
     if correction.at_rest is not None:
         check_array("a correction", correction.at_rest, "iu", (n,))
     changes = [change for change in (correction.pixels, correction.paint) if change is not None]
     for indices, limit in [(correction.sites, n), *((change.pixels, n_pixels) for change in changes)]:
         if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= limit):
             raise InputError("a correction is outside the image")
-
-
-# Stored names of fields that were renamed.
-_STATE_KIND = plain_kind(
-    InteractiveState,
-    {
-        "display_labels": "numbers",
-        "reference_labels": "anchor",
-        "scribbles": "strokes",
-        "initial": "begun",
-        "restarted_at": "since",
-        "run_length": "length",
-    },
-)
-
-
-def _make_state(**values: Any) -> InteractiveState:
-    """Make a state from its stored fields; format 1 had the lists of the log beside it, some of them twice."""
-    if "deeds" in values:
-        log = values["log"]
-        log.actions, log.steps = values.pop("deeds"), values.pop("taken")
-        log.site_parents = values.pop("lineage")
-        del values["marks"], values["changes"]
-    return _STATE_KIND.make(**values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +154,32 @@ class SavedSession:
         return next(iter(self.runs.values()))
 
     def __repr__(self) -> str:
-        runs = ", ".join(
-            f"{key}: {run.problem.n:,} sites, {run.sweep} of {run.target} sweeps" for key, run in self.runs.items()
-        )
-        return f"<SavedSession {runs}>"
+        texts = (f"{k}: {run.problem.n:,} sites, {run.sweep} of {run.target} sweeps" for k, run in self.runs.items())
+        return f"<SavedSession {', '.join(texts)}>"
+
+
+# Stored names of fields that were renamed.
+_STATE_KIND = plain_kind(
+    InteractiveState,
+    {
+        "display_labels": "numbers",
+        "reference_labels": "anchor",
+        "scribbles": "strokes",
+        "initial": "begun",
+        "restarted_at": "since",
+        "run_length": "length",
+    },
+)
+
+
+def _make_state(**values: Any) -> InteractiveState:
+    """Make a state from its stored fields; format 1 had the lists of the log beside it, some of them twice."""
+    if "deeds" in values:
+        log = values["log"]
+        log.actions, log.steps = values.pop("deeds"), values.pop("taken")
+        log.site_parents = values.pop("lineage")
+        del values["marks"], values["changes"]
+    return _STATE_KIND.make(**values)  # type: ignore[no-any-return]
 
 
 KINDS: Mapping[str, Kind] = {
