@@ -7,7 +7,7 @@ the pixels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -275,12 +275,16 @@ def _normalize(
         spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
         return [make_signal_image(images[0], settings.axes, settings.calm, spacing)]
     else:
-
-        def report_noise(done: int, total: int) -> None:
-            report(Stage("noise", done, total), None)
-
-        pixels = [normalize_image(images[0], settings.axes, reduce_noise=settings.calm, progress=report_noise)]
+        progress = _report_progress(report, "noise")
+        pixels = [normalize_image(images[0], settings.axes, reduce_noise=settings.calm, progress=progress)]
     return [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pixels]
+
+
+def _report_progress(report: Report, name: str) -> Callable[[int, int], None]:
+    def report_progress(done: int, total: int) -> None:
+        report(Stage(name, done, total), None)
+
+    return report_progress
 
 
 def _make_sites(
@@ -381,11 +385,7 @@ def _predict_object_signal(
     if has_contrast(contrast, settings.distinction, 2) or not has_contrast(contrast, settings.distinction, 3):
         return None
     anisotropy = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
-
-    def report_slices(done: int, total: int) -> None:
-        report(Stage("planes", done, total), None)
-
-    inside = predict_slices(values, network, anisotropy, report_slices)
+    inside = predict_slices(values, network, anisotropy, _report_progress(report, "planes"))
     return inside if (inside > 0.5).any() else None
 
 

@@ -87,9 +87,7 @@ class SamplingRun:
         """Summary of all chains, made once for each state of the run."""
         snapshots = self.ensemble.snapshots
         if self._summary is None or self._summary[0] is not snapshots:
-            shares = [snapshot.together for snapshot in snapshots]
-            summary = Summary(self.problem, self.settings, self.snapshot, self.traces, shares, self.edits)
-            self._summary = snapshots, summary
+            self._summary = snapshots, Summary(self.problem, self.settings, snapshots, self.traces, self.edits)
         return self._summary[1]
 
     @property
@@ -225,8 +223,7 @@ def combine_chains(problem: Problem, settings: Settings, runs: Sequence[ChainRun
     """Summarize chains that ran alone; the same as if they had run side by side."""
     problem = condition_on_seeds(problem, settings, None)[0]
     snapshots = [run(problem, 0, state=chain_run.state) for chain_run in runs]
-    shares = [snapshot.together for snapshot in snapshots]
-    return Summary(problem, settings, pool_snapshots(snapshots), [chain_run.trace for chain_run in runs], shares)
+    return Summary(problem, settings, snapshots, [chain_run.trace for chain_run in runs])
 
 
 def chains_are_independent(settings: Settings) -> bool:

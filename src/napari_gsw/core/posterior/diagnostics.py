@@ -73,7 +73,7 @@ def diagnose(traces: Sequence[ArrayLike], together: ArrayLike | None = None, lim
     rows = [np.asarray(trace, np.float64) for trace in traces]
     shares = np.empty((0, 0)) if together is None else np.asarray(together, np.float64)
     shares = shares[~np.isnan(shares).any(axis=1)]
-    deviation = _measure_edge_deviation(shares)
+    deviation, differing = _compare_edges(shares)
     chains, sweeps = len(rows), min(len(row) for row in rows)
     if sweeps < MIN_SWEEPS:
         summary = f"too few sweeps: {sweeps} after the burn-in, {MIN_SWEEPS} needed; run longer"
@@ -97,7 +97,6 @@ def diagnose(traces: Sequence[ArrayLike], together: ArrayLike | None = None, lim
     figures = f"R-hat {max(m.r_hat for m in mixing.values()):.2f}, {min(m.ess for m in mixing.values()):.0f} effective"
     figures += " samples" + ("" if math.isnan(deviation) else f", edges differ by {deviation:.2f}")
     if doubts:
-        differing = _count_differing_boundaries(shares)
         where = f"{chains} chains differ on {differing:.0%} of the boundaries; " if differing >= 0.005 else ""
         summary = f"{'one chain, ' if chains == 1 else ''}not converged: {where}run longer ({'; '.join(doubts)})"
     elif chains == 1:
@@ -130,15 +129,12 @@ def _split_halves(values: Float64Array) -> Float64Array:
     return np.concatenate((values[:, :half], values[:, values.shape[1] - half :]))
 
 
-def _measure_edge_deviation(shares: Float64Array) -> float:
+def _compare_edges(shares: Float64Array) -> tuple[float, float]:
+    """Return the edge deviation, and the fraction of the boundaries of any chain that are not boundaries of all."""
     if len(shares) < 2:
-        return math.nan
+        return math.nan, 0.0
     is_certain = (shares <= CERTAIN_MARGIN).all(axis=0) | (shares >= 1 - CERTAIN_MARGIN).all(axis=0)
-    return 0.0 if is_certain.all() else float(shares[:, ~is_certain].std(axis=0, ddof=1).mean())
-
-
-def _count_differing_boundaries(shares: Float64Array) -> float:
-    """Return the fraction of the boundaries of any chain that are not boundaries of all chains."""
+    deviation = 0.0 if is_certain.all() else float(shares[:, ~is_certain].std(axis=0, ddof=1).mean())
     n_chains = np.count_nonzero(shares < 0.5, axis=0)  # for which an edge is a boundary
     is_boundary = n_chains > 0
-    return float(np.mean(n_chains[is_boundary] < len(shares))) if len(shares) > 1 and is_boundary.any() else 0.0
+    return deviation, float(np.mean(n_chains[is_boundary] < len(shares))) if is_boundary.any() else 0.0

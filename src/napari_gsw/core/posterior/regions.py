@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -135,14 +133,10 @@ def merge_weak_boundaries(
     return canonical_labels(tree.labels(weakest)[regions])
 
 
-class _BoundaryStrengths(NamedTuple):
-    edges: Int32Array  # (m, 2) sites that touch
-    odds: Float64Array  # (m,) log odds of a boundary
-    length: Float64Array  # (m,)
-    growth: float  # of the log odds with the size of the smaller region
-
-
-def _measure_strengths(problem: Problem, together: Float64Array) -> _BoundaryStrengths:
+def _measure_strengths(
+    problem: Problem, together: Float64Array
+) -> tuple[Int32Array, Float64Array, Float64Array, float]:
+    """Return edges of touching sites, their log odds and length, and the growth of odds with the smaller region."""
     graph = problem.graph
     touching = np.ones(len(together), bool) if graph is None else graph.order == 1
     length = np.ones(len(together)) if graph is None else graph.length[touching]
@@ -155,7 +149,7 @@ def _measure_strengths(problem: Problem, together: Float64Array) -> _BoundaryStr
     else:
         contrast = _contrast_log_odds(problem, settings)
         odds, growth = PLAIN_INTERCEPT + contrast + PLAIN_POSTERIOR * posterior, PLAIN_GROWTH
-    return _BoundaryStrengths(problem.edges[touching], odds[touching], length, growth)
+    return problem.edges[touching], odds[touching], length, growth
 
 
 def boundary_log_odds(together: Float64Array) -> Float64Array:

@@ -29,6 +29,7 @@ from napari_gsw.core.posterior.objects import (
 )
 from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
 from napari_gsw.core.posterior.uncertainty import count_site_pixels
+from napari_gsw.core.sampler.ensemble import pool_snapshots
 from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
@@ -37,10 +38,9 @@ from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_la
 
 
 class Summary:
-    """Summary of a posterior, from a pooled snapshot and the traces (sweeps, 3) of all chains.
+    """Summary of a posterior, from the snapshots and the traces (sweeps, 3) of all chains.
 
-    `shares` are, by chain, the probability (m,) that the ends of an edge share a cluster. `edits` are objects or
-    regions that the user has fixed, and are ignored in a closed problem.
+    `edits` are objects or regions that the user has fixed, and are ignored in a closed problem.
     """
 
     # (n,) sites of the displayed image, if it is one of several.
@@ -50,14 +50,14 @@ class Summary:
         self,
         problem: Problem,
         settings: Settings,
-        snapshot: Snapshot,
+        snapshots: Sequence[Snapshot],
         traces: Sequence[Float64Array],
-        shares: Sequence[Float64Array] = (),
         edits: FixedPixels | None = None,
     ) -> None:
         self.edits = None if problem.closed else edits
-        self.problem, self.settings, self.snapshot, self.traces = problem, settings, snapshot, tuple(traces)
-        self.shares = np.stack(shares) if len(shares) else snapshot.together[np.newaxis]
+        self.problem, self.settings, self.traces = problem, settings, tuple(traces)
+        self.snapshot = pool_snapshots(snapshots)
+        self._shares = np.stack([snapshot.together for snapshot in snapshots])  # (chains, m)
         self._consensus: dict[str, Consensus] = {}
 
     def view_image(self, problem: Problem, image_sites: BoolArray) -> Summary:
@@ -154,7 +154,7 @@ class Summary:
         """Convergence of the chains since the burn-in."""
         burn_in = int(self.snapshot.state.get("burn_in", 0))
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
-        return diagnose(late, self.shares, limited=needs_regroups(self.problem))
+        return diagnose(late, self._shares, limited=needs_regroups(self.problem))
 
     @property
     def has_converged(self) -> bool:

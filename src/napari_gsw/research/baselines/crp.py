@@ -169,7 +169,7 @@ def segment(
     problem = prepare(image, settings, sites=sites, mask=mask, report=report)
     snapshot, trace = run(problem, options, seed, report)
     inputs = {name: array for name, array in (("sites", sites), ("mask", mask)) if array is not None}
-    summary = Summary(problem, settings, snapshot, [trace])
+    summary = Summary(problem, settings, [snapshot], [trace])
     provenance = make_provenance(describe_image(image), summary, seed, inputs)
     del provenance["log_posterior"]  # of the Potts model, which is not what was maximized
     provenance["method"] = {"name": "rdd-crp" if isinstance(options, RddCrp) else "dd-crp", **options.to_dict()}
