@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_gsw.batch.interruption import exit_code
@@ -21,7 +20,6 @@ from napari_gsw.cli.options import (
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
-    from napari_gsw.research.evaluation.data_sets import Example
     from napari_gsw.research.evaluation.evaluate import Scorable
 
 # The options of the data sets, and their layouts.
@@ -101,21 +99,9 @@ def _list_examples(arguments: argparse.Namespace) -> Sequence[Scorable]:
     if arguments.easy:
         return select_for_preset(arguments.preset, make_easy_images())
     if arguments.bsds is not None:
-        return list_bsds_examples(arguments.bsds, arguments.split)
+        return data_sets.list_bsds(arguments.bsds, arguments.split)
     if arguments.labelme is not None:
         return data_sets.list_labelme(arguments.labelme)
     if arguments.scribbles is not None:
         return data_sets.list_scribbles(arguments.scribbles)
     return data_sets.list_labelled_folder(arguments.folder, arguments.ignore_background)
-
-
-def list_bsds_examples(folder: str, split: str | None) -> list[Example]:
-    """List the examples of BSDS500, of the only split if none is named."""
-    from napari_gsw.research.evaluation import data_sets
-
-    if split is None:
-        splits = sorted(p.name for p in Path(folder, "images").glob("*") if p.is_dir())
-        if len(splits) > 1:
-            raise InputError(f"--bsds has the splits {', '.join(splits)}; choose one with --split")
-        split = splits[0] if splits else "train"
-    return data_sets.list_bsds(folder, split)

@@ -11,7 +11,6 @@ from typing import Any
 from napari_gsw.batch.interruption import exit_code
 from napari_gsw.cli.options import PARTIAL_FAILURE, RANDOM, add_job_options, add_output, add_seed, make_job_options
 from napari_gsw.core.errors import InputError, check_seed
-from napari_gsw.research.cli.evaluate import list_bsds_examples
 
 # The function of each experiment, in research.paper, and what it is.
 EXPERIMENTS = {
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.labelme is not None:
         data[LABELME] = data_sets.list_labelme(arguments.labelme)
     if arguments.bsds is not None:
-        data[BERKELEY] = list_bsds_examples(arguments.bsds, arguments.split)
+        data[BERKELEY] = data_sets.list_bsds(arguments.bsds, arguments.split)
     if not data and not arguments.quiet and {"fig4", "table1"} & set(names):
         print("napari-gsw: no --bsds or --labelme: built-in pictures instead of the paper's", file=sys.stderr)
     seed = check_seed(None) if arguments.seed == RANDOM else arguments.seed or 0

@@ -12,6 +12,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -99,13 +100,17 @@ def spread(examples: Sequence[T], limit: int | None) -> list[T]:
     return [examples[i * len(examples) // count] for i in range(count)]
 
 
-def list_bsds(folder: str | os.PathLike[str], split: str) -> list[Example]:
+def list_bsds(folder: str | os.PathLike[str], split: str | None = None) -> list[Example]:
     """List a split (``train``, ``val`` or ``test``) of the Berkeley segmentation data set, BSDS500, sorted by name.
 
-    The layout is ``images/<split>/NAME.jpg`` (or .png) with ``groundTruth/<split>/NAME.mat``.
+    The layout is ``images/<split>/NAME.jpg`` (or .png) with ``groundTruth/<split>/NAME.mat``. The split may be left out
+    if there is only one.
     """
     layout = "images/<split>/NAME.jpg and groundTruth/<split>/NAME.mat"
     splits = [entry.name for entry in _list_entries(Path(folder), "images", layout) if os.path.isdir(entry)]
+    if split is None and len(splits) > 1:
+        raise InputError(f"{str(folder)!r} has the splits {', '.join(splits)}; choose one with --split")
+    split = split if split is not None else splits[0] if splits else "train"
     if split not in splits:
         layout_or_splits = f"the splits are {', '.join(splits)}" if splits else f"the layout must be {layout}"
         raise InputError(f"{str(Path(folder, 'images', split))!r} is missing; {layout_or_splits}")
@@ -198,11 +203,8 @@ def _decode(decoder: Callable[[Path], T], file: Path, format: str) -> T:
 
 def _read_bsds(file: Path, shape: Shape) -> list[LabelImage]:
     """Read a cell ``groundTruth`` of structs with a field ``Segmentation``, one per annotator."""
-
-    def load_cells(file: Path) -> Any:
-        return loadmat(file, appendmat=False, variable_names=["groundTruth"]).get("groundTruth")
-
-    cells = _decode(load_cells, file, "a MATLAB file")
+    read = partial(loadmat, appendmat=False, variable_names=["groundTruth"])
+    cells = _decode(read, file, "a MATLAB file").get("groundTruth")
     if not isinstance(cells, np.ndarray) or cells.dtype != object or cells.size == 0:
         raise InputError(f"{str(file)!r} holds no cell groundTruth of human segmentations")
     human_labels = []

@@ -25,8 +25,6 @@ COLOUR = np.array([1.0, -0.6, 0.3])
 RAMP = 0.25
 # The value of a grey level in each type.
 UNITS: Mapping[str, float] = {"uint8": 1.0, "uint16": 257.0, "float32": 1 / 255}
-
-
 # A ramp is a square on a background that, like the square, grows lighter from left to right.
 SHAPES = ("square", "disks", "stripes", "ramp")
 # The shapes that are objects on a background.
@@ -60,11 +58,6 @@ class EasyImage:
     def has_objects(self) -> bool:
         """Whether the truth is objects on a background, 0."""
         return self.shape in OBJECTS
-
-    @property
-    def ratio(self) -> float:
-        """Signal-to-noise ratio of a pixel."""
-        return self.contrast / self.noise if self.noise else np.inf
 
     def _draw_shape(self, rows: Float64Array, columns: Float64Array) -> Int32Array:
         """Draw 1 inside the shape and 0 outside, from coordinates in 0..1."""

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from scipy.stats import wilcoxon
 
 from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
-from napari_gsw.core.array_types import Float64Array
 from napari_gsw.files.output_folder import ensure_folder, replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.files.results import write_csv, write_json, write_text
@@ -81,10 +80,8 @@ class Study:
         Records of an earlier run are used again unless `shared`, the seed, or a file of an example has changed.
         """
         shared = {"seed": self.seed, **shared}
-        files = {
-            name: [file for value in case if isinstance(value, Example) for file in value.files]
-            for name, case in cases.items()
-        }
+        examples = {name: [value for value in case if isinstance(value, Example)] for name, case in cases.items()}
+        files = {name: [file for example in group for file in example.files] for name, group in examples.items()}
         depends_on = json.loads(json.dumps(shared, default=Choice.to_dict))
         records = run_jobs(title, partial(_call, function, shared), cases, depends_on, self.options, files)
         self.failed |= {f"{title}/{name}": reason for name, reason in records.failed.items()}
@@ -168,15 +165,16 @@ def make_mosaics(folder: Path, with_scribbles: bool = False) -> list[Example]:
 # ---- statistics and tables
 
 
-def p_value(a: Float64Array, b: Float64Array) -> float:
-    """Compute the p-value of Wilcoxon's signed-rank test of two paired samples; 1 if they are equal."""
-    return 1.0 if np.array_equal(a, b) else float(wilcoxon(a, b).pvalue)
+def p_value(a: Sequence[Record], b: Sequence[Record], measure: str) -> float:
+    """Compute the p-value of Wilcoxon's signed-rank test of two methods on the same images; 1 if they are equal."""
+    x, y = ([row[measure] for row in rows] for rows in (a, b))
+    return 1.0 if x == y else float(wilcoxon(x, y).pvalue)
 
 
 def summarize_methods(
     records: Sequence[Record],
     measures: Collection[str],
-    ours: Collection[str] = (),
+    ours: Iterable[str] = (),
     peers: Iterable[str] = (),
     tested: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -184,15 +182,12 @@ def summarize_methods(
 
     Each record is of an image, with a row for each method by its name.
     """
-    names = records[0] if records else ()
-    values = {name: {m: np.array([record[name][m] for record in records]) for m in measures} for name in names}
-    summary: dict[str, Any] = {}
-    for name, columns in values.items():
-        summary[name] = summarize([record[name] for record in records], measures)
-        if name in ours:
-            summary[name]["p_value"] = {
-                peer: {m: p_value(columns[m], values[peer][m]) for m in tested} for peer in peers if peer in values
-            }
+    rows = {name: [record[name] for record in records] for name in (records[0] if records else ())}
+    summary = {name: summarize(rows[name], measures) for name in rows}
+    for name in set(ours) & set(rows):
+        summary[name]["p_value"] = {
+            peer: {m: p_value(rows[name], rows[peer], m) for m in tested} for peer in peers if peer in rows
+        }
     return summary
 
 
