@@ -13,9 +13,8 @@ import tifffile
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.files import untrusted
-from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.untrusted import check_promise
+from napari_gsw.files import images
+from napari_gsw.files.images import check_promise, read_image, read_labels
 from napari_gsw.research.evaluation.data_sets import Example
 
 BOMB = (
@@ -74,7 +73,7 @@ def test_a_zarr_that_claims_more_than_it_holds(tmp_path):
 def test_what_a_file_may_promise(monkeypatch):
     check_promise(2**29, 1)  # any file may unpack to that
     check_promise(2**40 // 2**10, 2**20)
-    monkeypatch.setattr(untrusted.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**32))
+    monkeypatch.setattr(images.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**32))
     with pytest.raises(ValueError, match="does not fit into memory"):
         check_promise(2**33, 2**33)
 

@@ -16,8 +16,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.files import labels as labels_module
 from napari_gsw.files.geometry import normalize_unit
 from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.labels import write_labels
-from napari_gsw.files.napari_writer import layer_axes, write_labels_layer
+from napari_gsw.files.labels import layer_axes, write_labels, write_labels_layer
 from napari_gsw.files.output_folder import sibling_name
 
 ENDINGS = (".tif", ".tiff", ".ome.tif", ".ome.tiff", ".png", ".npy", ".zarr", ".ome.zarr")

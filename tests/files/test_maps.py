@@ -5,8 +5,7 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.files.images import read_spacing
-from napari_gsw.files.maps import find_map_file, open_map_file
+from napari_gsw.files.images import find_map_file, open_map_file, read_spacing
 
 zarr = pytest.importorskip("zarr")
 MAP = np.random.default_rng(0).random((5, 12, 16)).astype(np.float32)

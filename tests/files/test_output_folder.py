@@ -14,8 +14,7 @@ import pytest
 from napari_gsw.core.errors import InputError
 from napari_gsw.files import output_folder as module
 from napari_gsw.files.images import read_labels
-from napari_gsw.files.labels import write_labels
-from napari_gsw.files.napari_writer import write_labels_layer
+from napari_gsw.files.labels import write_labels, write_labels_layer
 from napari_gsw.files.output_folder import (
     SCRATCH,
     Manifest,

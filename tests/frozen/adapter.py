@@ -256,9 +256,8 @@ def method_table() -> dict[str, Any]:
 def file_formats() -> dict[str, list[str]]:
     """Endings that are read and written."""
     from napari_gsw.batch.selection import ENDINGS
-    from napari_gsw.files.images import IMAGE_SUFFIXES
+    from napari_gsw.files.images import HDF5, IMAGE_SUFFIXES
     from napari_gsw.files.labels import WRITERS
-    from napari_gsw.files.maps import HDF5
 
     return {
         "images read": sorted(IMAGE_SUFFIXES),

@@ -176,7 +176,7 @@ def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str
             if len(jobs) < threads and task.has_separable_chains():
                 # In steps; a failure of one is passed on to the last.
                 prepared = _submit(client, "prepare", images.prepare_image, task)
-                chains = range(task.choice.settings.chains)
+                chains = range(task.spec.choice.settings.chains)
                 runs = [_submit(client, "sample", images.run_chain, task, prepared, number) for number in chains]
                 future = _submit(client, "conclude", images.conclude_image, task, prepared, *runs)
             else:

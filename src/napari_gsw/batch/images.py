@@ -33,8 +33,7 @@ from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
 from napari_gsw.core.versions import package_version
-from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.maps import find_map_file, open_map_file
+from napari_gsw.files.images import find_map_file, open_map_file, read_image, read_labels
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, provenance_digest, sibling_name
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
 from napari_gsw.files.zarr_io import is_zarr
@@ -103,20 +102,20 @@ class BatchSpec:
             raise InputError("maps are for one image at a time, not for images that are segmented with a painted one")
         for teacher in self.teachers:
             teacher.read(self.choice.settings.axes)
+        # Absolute paths, for processes that may run elsewhere.
+        settings = self.choice.settings.replace(**{n: os.path.abspath(f) for n, f in self._setting_files().items()})
+        object.__setattr__(self, "choice", replace(self.choice, settings=settings))
+        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "maps", {name: os.path.abspath(file) for name, file in self.maps.items()})
 
     def make_task(self, image: BatchImage, output: Path, overwrite: bool = False) -> ImageTask:
-        """Make the task of one image, with absolute paths, for a process that may run elsewhere."""
-        files = {name: os.path.abspath(file) for name, file in self._setting_files().items()}
-        choice = replace(self.choice, settings=self.choice.settings.replace(**files)) if files else self.choice
-        return ImageTask(
-            image.path, Path(os.path.abspath(output)), PurePosixPath(image.stem), self.format, choice, int(self.seed),
-            self.extras, package_version(), self.teachers, overwrite, self._map_files(image),
-        )  # fmt: skip
+        """Make the task of one image."""
+        return ImageTask(self, image, Path(os.path.abspath(output)), overwrite, package_version())
 
     def list_files(self, image: BatchImage) -> tuple[Path, ...]:
         """List the files that are read for an image; it is segmented again when one of them has changed."""
         painted = (file for teacher in self.teachers for file in teacher)
-        maps = map(find_map_file, self._map_files(image).values())
+        maps = map(find_map_file, self.map_files(image).values())
         return image.path, *map(Path, self._setting_files().values()), *painted, *maps
 
     def depends_on(self) -> dict[str, Any]:
@@ -124,15 +123,16 @@ class BatchSpec:
         return {
             "folder": os.path.realpath(self.image_folder),  # images are named by their paths within it
             "settings": {"axes": self.choice.settings.axes, **self.choice.to_dict()},
-            "seed": int(self.seed),
+            "seed": self.seed,
             "format": self.format,
             "extras": vars(self.extras),
             **({"maps": dict(self.maps)} if self.maps else {}),
             **({"teachers": [list(map(str, teacher)) for teacher in self.teachers]} if self.teachers else {}),
         }
 
-    def _map_files(self, image: BatchImage) -> dict[str, Path]:
-        return {n: Path(os.path.abspath(p.replace(STEM, image.path.stem))) for n, p in self.maps.items()}
+    def map_files(self, image: BatchImage) -> dict[str, Path]:
+        """Return the files of the maps of an image by name."""
+        return {name: Path(pattern.replace(STEM, image.path.stem)) for name, pattern in self.maps.items()}
 
     def _setting_files(self) -> dict[str, str]:
         values = {name: getattr(self.choice.settings, name) for name in FILE_SETTINGS}
@@ -142,22 +142,21 @@ class BatchSpec:
 class ImageTask(NamedTuple):
     """Everything that a process needs to segment one image."""
 
-    image: Path
+    spec: BatchSpec
+    image: BatchImage
     output: Path  # folder of all results, which exists
-    stem: PurePosixPath  # path of the labels within it, without an ending
-    format: str
-    choice: Choice
-    seed: int
-    extras: OutputOptions
-    version: str  # of the package; another one could give other labels
-    teachers: tuple[ReferenceImage, ...]
     overwrite: bool
-    maps: Mapping[str, Path]
+    version: str  # of the package; another one could give other labels
+
+    @property
+    def stem(self) -> PurePosixPath:
+        """Path of the labels within the output folder, without an ending."""
+        return PurePosixPath(self.image.stem)
 
     def check(self) -> None:
         """Refuse a task whose results could not be written, as far as that shows without opening the image."""
-        samples = METHODS[self.choice.method].samples
-        names = list_output_files(f"{self.stem.name}.{self.format}", self.extras, samples)
+        samples = METHODS[self.spec.choice.method].samples
+        names = list_output_files(f"{self.stem.name}.{self.spec.format}", self.spec.extras, samples)
         check_outputs(self.output / self.stem.parent, names, self.overwrite)
 
     def open(self) -> tuple[Any, Choice]:
@@ -173,13 +172,14 @@ class ImageTask(NamedTuple):
                 f"the worker on {host} does not see the output folder {str(self.output)!r}; "
                 "all workers need the same file system"
             )
-        image, axes = open_image_for(self.image, self.choice)
-        return image, self.choice.with_axes(axes).with_spacing(self.image)
+        image, axes = open_image_for(self.image.path, self.spec.choice)
+        return image, self.spec.choice.with_axes(axes).with_spacing(self.image.path)
 
     def has_separable_chains(self) -> bool:
         """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
-        is_plain = not self.teachers and not self.maps and not is_zarr(self.image)
-        return self.choice.method == "gsw" and sampling_run.chains_are_independent(self.choice.settings) and is_plain
+        choice = self.spec.choice
+        is_plain = not self.spec.teachers and not self.spec.maps and not is_zarr(self.image.path)
+        return choice.method == "gsw" and sampling_run.chains_are_independent(choice.settings) and is_plain
 
 
 # A prepared image, the settings with its axes, and the seconds that it took.
@@ -188,15 +188,15 @@ PreparedImage = tuple[Problem, Choice, float]
 
 def segment_image(task: ImageTask) -> Record:
     """Read, segment and write one image."""
-    if METHODS[task.choice.method].samples:
+    if METHODS[task.spec.choice.method].samples:
         _warm_up_once()
     began = time.perf_counter()
     image, choice = task.open()
-    if task.teachers:
+    if task.spec.teachers:
         outcome = _segment_with_references(task, image, choice)
     else:
-        maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.maps.items()}
-        outcome = segment(image, choice, task.seed, report=interruption.raise_if_interrupted, **maps)
+        maps = {name: open_map_file(file, is_lazy(image)) for name, file in task.spec.map_files(task.image).items()}
+        outcome = segment(image, choice, task.spec.seed, report=interruption.raise_if_interrupted, **maps)
     return _write_image(task, image, choice, outcome, began)
 
 
@@ -204,15 +204,16 @@ def _segment_with_references(task: ImageTask, image: Any, choice: Choice) -> Met
     """Segment an image together with painted ones; if it is one of them, with its own scribbles."""
     if is_lazy(image):
         raise InputError("it is read in blocks, and shared labels are for images in memory; raise block_pixels")
-    loaded = [(reference, *reference.read(choice.settings.axes)) for reference in task.teachers]
-    own = next((painted for reference, _, painted in loaded if os.path.samefile(reference.image, task.image)), None)
-    others = [
-        (other, painted) for reference, other, painted in loaded if not os.path.samefile(reference[0], task.image)
+    path, axes = task.image.path, choice.settings.axes
+    loaded = [
+        (reference, os.path.samefile(reference.image, path), *reference.read(axes)) for reference in task.spec.teachers
     ]
+    own = next((painted for _, is_own, _, painted in loaded if is_own), None)
+    others = [(other, painted) for _, is_own, other, painted in loaded if not is_own]
     shared = segment_by_gsw(
         [np.asarray(image), *(other for other, _ in others)],
         choice.settings,
-        seed=task.seed,
+        seed=task.spec.seed,
         seeds=[own, *(painted for _, painted in others)],
         report=interruption.raise_if_interrupted,
     )
@@ -225,7 +226,7 @@ def _segment_with_references(task: ImageTask, image: Any, choice: Choice) -> Met
             "painted": reference.painted.name,
             "painted_sha256": hash_array(painted),
         }
-        for reference, other, painted in loaded
+        for reference, _, other, painted in loaded
     ]
     first = replace(shared[0], provenance=provenance)
     return MethodResult(first.labels, provenance, first)
@@ -245,7 +246,7 @@ def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> tuple[sa
     _warm_up_once()
     began = time.perf_counter()
     problem, choice, _ = prepared
-    return sampling_run.sample_chain(problem, choice.settings, task.seed, number), time.perf_counter() - began
+    return sampling_run.sample_chain(problem, choice.settings, task.spec.seed, number), time.perf_counter() - began
 
 
 def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: tuple[sampling_run.ChainRun, float]) -> Record:
@@ -255,7 +256,7 @@ def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: tuple[sampli
     image, _ = task.open()
     summary = sampling_run.combine_chains(problem, choice.settings, [run for run, _ in runs])
     codebook = sampling_run.list_codebook_arrays(load_codebook(choice.settings))
-    result = make_result(summary, make_provenance(describe_image(image), summary, task.seed, codebook))
+    result = make_result(summary, make_provenance(describe_image(image), summary, task.spec.seed, codebook))
     return _write_image(task, image, choice, MethodResult(result.labels, result.provenance, result), began)
 
 
@@ -273,12 +274,12 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
     """Write all files of an image, or none, and return its record."""
     stem, in_blocks, result = task.stem, is_lazy(image), outcome.result
     folder = task.output / stem.parent
-    name = f"{stem.name}.{'zarr' if in_blocks else task.format}"
+    name = f"{stem.name}.{'zarr' if in_blocks else task.spec.format}"
     manifest = sibling_name(name, PROVENANCE)
-    geometry = choice.place(task.image)
+    geometry = choice.place(task.image.path)
     with output_folder(folder, manifest, task.overwrite) as scratch:
-        remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.extras, geometry)
-        if in_blocks and task.format != "zarr":
+        remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.spec.extras, geometry)
+        if in_blocks and task.spec.format != "zarr":
             remarks.append(f"read in blocks: written as {name}")
         files = sorted(file.name for file in scratch.iterdir())
     return {

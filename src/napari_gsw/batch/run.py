@@ -230,7 +230,7 @@ def _write_files(spec: BatchSpec, output: Path, rows: Sequence[Record], seconds:
         "versions": collect_versions(),
         "folder": make_printable(str(spec.image_folder)),
         "settings": spec.choice.to_dict(),
-        "seed": int(spec.seed),
+        "seed": spec.seed,
         "selection": vars(spec.selection),
         "format": spec.format,
         "extras": vars(spec.extras),

@@ -81,7 +81,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     from napari_gsw.core import jit
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.pipeline import warm_up
-    from napari_gsw.files import images, maps, output_folder, results
+    from napari_gsw.files import images, output_folder, results
 
     resolve_choices(arguments)
     if (notice := jit.cache_folder().notice) and not arguments.quiet:
@@ -94,7 +94,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     for name in ("mask", "sites", "seeds", "init", *MAPS):
         if (path := getattr(arguments, name)) is not None:
             read = images.open_labels if lazily else images.read_labels
-            arrays[name] = maps.open_map_file(path, lazily) if name in MAPS else read(path)
+            arrays[name] = images.open_map_file(path, lazily) if name in MAPS else read(path)
     folder, labels_name = resolve_target(arguments, lazily)
     # What is in the way shows before the chain begins.
     samples = methods.METHODS[choice.method].samples

@@ -1,4 +1,7 @@
-"""Images and label images from files: their pixels, axes and pixel size. Zarr folders can stay on disk."""
+"""Images, label images and maps from files: their pixels, axes and pixel size. Zarr folders can stay on disk.
+
+A file need not be trusted: it may promise more than it holds, or grow while it is read.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import logging
 import math
 import os
 import warnings
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from xml.parsers import expat
 
 import imageio.v3 as iio
 import numpy as np
+import psutil
 import tifffile
 from numpy.typing import NDArray
 
@@ -20,14 +26,20 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import list_levels, read_group_axes, to_dask_pyramid
 from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
 from napari_gsw.files.geometry import UNKNOWN, Geometry, normalize_unit, pixel_sizes
-from napari_gsw.files.untrusted import check_promise, refuse_entities, stored_size
-from napari_gsw.files.zarr_io import is_zarr, open_zarr, read_zarr
+from napari_gsw.files.zarr_io import is_zarr
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Formats that are read when a session names the file. Nothing in a file of these formats is executed.
 IMAGE_SUFFIXES = (
     *TIFF_SUFFIXES, ".npy", ".png", ".jpg", ".jpeg", ".jp2", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".pnm",
 )  # fmt: skip
+HDF5 = (".h5", ".hdf5", ".hdf", ".ilp")
+# Names that programs give the map in their files, the most likely first: ilastik, PanSeg and relatives, others.
+USUAL_NAMES = ("exported_data", "predictions", "probabilities", "boundaries", "features", "data", "volume")
+# Bytes that any file may unpack to.
+ALWAYS = 2**29
+# Deflate packs at most 1032 bytes into one; no image is compressed further.
+MAX_COMPRESSION = 1100
 
 
 def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
@@ -65,8 +77,10 @@ def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
     """Read an image file, but open a zarr folder without reading its pixels; see :func:`read_image`."""
     if not is_zarr(path):
         return read_image(path)
+    import zarr
+
     try:
-        node = open_zarr(path)
+        node = zarr.open(str(path), mode="r")
         list_levels(node)
     except Exception as error:
         raise InputError(f"{str(path)!r} cannot be read as an image: {error}") from None
@@ -101,7 +115,11 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
         raise InputError(f"{str(file)!r} is not a file")
     try:
         if is_folder:
-            return read_zarr(file)
+            node, _ = open_image(file)
+            finest = list_levels(node)[0]
+            check_promise(math.prod(finest.shape) * finest.dtype.itemsize, stored_size(file))
+            letters = read_group_axes(node)
+            return np.asarray(finest[...]), letters if letters and len(letters) == finest.ndim else "auto"
         if file.suffix.lower() in TIFF_SUFFIXES:
             with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
                 if len(tiff.pages) == 0:
@@ -179,7 +197,7 @@ def read_geometry(path: str | os.PathLike[str]) -> Geometry:
     file = Path(path)
     try:
         if is_zarr(file):
-            return _zarr_geometry(open_zarr(file))
+            return _zarr_geometry(open_image(file)[0])
         if file.suffix.lower() in TIFF_SUFFIXES and os.path.isfile(file):
             return _tiff_geometry(file)
     except Exception:  # broken metadata; the image itself is read, or refused, elsewhere
@@ -250,3 +268,94 @@ def _zarr_geometry(node: Any) -> Geometry:
     named = [axis.get("unit") if isinstance(axis, dict) else None for axis in image["axes"]]
     units = {letter: normalize_unit(unit) for letter, unit in zip(letters, named, strict=True) if unit}
     return Geometry("", size, {axis: units[axis] for axis in size if axis in units})
+
+
+def open_map_file(path: str | os.PathLike[str], lazily: bool = False) -> Any:
+    """Read the array of a file, a zarr folder, or a data set in HDF5 (``file.h5/dataset``).
+
+    With `lazily`, what is stored in chunks is opened and not read.
+    """
+    file = find_map_file(Path(path))
+    if file.suffix.lower() in HDF5 and os.path.isfile(file):
+        return _open_hdf5(file, Path(path).relative_to(file).as_posix().removeprefix("."), lazily)
+    array = open_image(path)[0]
+    if isinstance(array, np.ndarray):
+        return array
+    finest = list_levels(array)[0]
+    return finest if lazily else np.asarray(finest[...])
+
+
+def find_map_file(path: Path) -> Path:
+    """Return the file or folder of a path that may continue inside an HDF5 file."""
+    return next((parent for parent in (path, *path.parents) if parent.suffix.lower() in HDF5), path)
+
+
+def _open_hdf5(file: Path, dataset: str, lazily: bool) -> Any:
+    """Open the named data set, the only one, or one with a usual name."""
+    try:
+        import h5py
+    except ImportError:
+        raise InputError('HDF5 files need a package that is missing; try: pip install "napari-gsw[hdf5]"') from None
+    try:
+        opened = h5py.File(file, "r")
+    except OSError as error:
+        raise InputError(f"{str(file)!r} cannot be read as HDF5: {str(error).splitlines()[0]}") from None
+    names: list[str] = []
+    opened.visititems(lambda name, node: names.append(name) if isinstance(node, h5py.Dataset) else None)
+    usual = (name for usual in USUAL_NAMES for name in names if name.split("/")[-1] == usual)
+    chosen = dataset or (names[0] if len(names) == 1 else next(usual, ""))
+    if chosen not in names:
+        problem = f"has no data set {dataset!r}" if dataset else "has several data sets"
+        raise InputError(f"{str(file)!r} {problem}: name one, as in {file.name}/NAME ({', '.join(names) or 'none'})")
+    array = opened[chosen]
+    if lazily:
+        return array
+    values = np.asarray(array[...])
+    opened.close()
+    return values
+
+
+def check_promise(
+    size: int,
+    stored: int,
+    subject: str = "an image",
+    max_compression: int = MAX_COMPRESSION,
+    advice: str = "as zarr it is read in blocks",
+) -> None:
+    """Raise ValueError if an array of `size` bytes cannot come from `stored` bytes of a file, or exceeds the memory."""
+    if size > ALWAYS and size > max_compression * stored:
+        raise ValueError(f"it promises {subject} of {_format_bytes(size)} in a file of {_format_bytes(stored)}")
+    if size > psutil.virtual_memory().total:
+        raise ValueError(f"{subject} of {_format_bytes(size)} does not fit into memory; {advice}")
+
+
+def stored_size(path: Path) -> int:
+    """Return the bytes of a file, or of all files in a folder."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def _format_bytes(count: int) -> str:
+    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.0f} {unit}"
+    return f"{count} bytes"
+
+
+def parse_xml(content: str | bytes) -> ET.Element:
+    """Parse XML; ValueError if it defines entities, :class:`ET.ParseError` if it is not XML."""
+    refuse_entities(content)
+    return ET.fromstring(content)
+
+
+def refuse_entities(content: str | bytes) -> None:
+    """Raise ValueError if XML defines entities; text that is not well formed passes."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise ValueError("it defines XML entities, which may grow without end")
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError:
+        return

@@ -16,13 +16,23 @@ from numpy.typing import ArrayLike, NDArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, make_geometry, reorder_axes
-from napari_gsw.files.output_folder import PROVENANCE, check_overwrite, output_folder, sibling_name
+from napari_gsw.files.output_folder import PROVENANCE, base_name, check_overwrite, output_folder, sibling_name
 from napari_gsw.files.zarr_io import OME_ORDER, write_zarr
 
 CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read
 IMAGEJ_ORDER = "TZCYX"
 # ImageJ gives the time between two frames in seconds.
 SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+
+# Common names of axes, in lower case.
+AXIS_NAMES = {
+    "T": "t time timepoint timepoints frame frames",
+    "C": "c ch channel channels",
+    "Z": "z depth slice slices plane planes",
+    "Y": "y row rows height",
+    "X": "x column columns col width",
+}
+LETTERS = {name: letter for letter, names in AXIS_NAMES.items() for name in names.split()}
 
 # Labels from `cast_labels`, path, geometry, name of the image, provenance as JSON.
 Writer = Callable[[NDArray[Any], Path, Geometry, str, str | None], None]
@@ -232,3 +242,49 @@ def find_writer(name: str) -> Writer:
         if name.lower().endswith(ending) and len(name) > len(ending):
             return writer
     raise InputError(f"labels are written as {', '.join(WRITERS)}, not as {name!r}; choose one of these endings")
+
+
+def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
+    """Write one labels layer, called by npe2; returns all files that were written, the labels first.
+
+    `path` is a .tif if it has no ending. Of `meta`, the attributes of the layer, ``metadata["napari-gsw"]`` becomes the
+    provenance, and ``features`` with a column ``index`` the table ``<stem>.regions.csv``.
+    """
+    target = Path(path) if Path(path).suffix else Path(f"{path}.tif")
+    # napari's dialog has asked whether this file may be replaced, but only if the name was complete.
+    overwrite = [target.name] if target == Path(path) else []
+    # napari takes a ValueError, which InputError is, for "there is no such writer" and hides its message.
+    try:
+        return [str(file) for file in _write(target, data, meta, overwrite)]
+    except InputError as error:
+        raise OSError(str(error)) from None
+
+
+def _write(target: Path, data: Any, meta: Mapping[str, Any], overwrite: Sequence[str]) -> list[Path]:
+    labels = np.asarray(data[0] if meta.get("multiscale") or isinstance(data, Sequence) else data)
+    provenance = (meta.get("metadata") or {}).get("napari-gsw")
+    provenance = provenance if isinstance(provenance, Mapping) else None
+    regions: Any = meta.get("features")
+    table = f"{base_name(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
+    if table is not None and provenance is None:
+        provenance = {"software": "napari-gsw"}  # so that the table may be replaced later
+    axes, translate = layer_axes(meta.get("axis_labels"), labels.ndim), meta.get("translate")
+    # A layer that was never moved has a translation of 0.
+    moved = translate if translate is not None and any(translate) else None
+    geometry = make_geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), moved)
+
+    def write(scratch: Path) -> Path:
+        if table is not None:
+            regions.to_csv(os.fspath(scratch / table), index=False)
+        return write_label_file(labels, scratch / target.name, geometry, str(meta.get("name", "labels")), provenance)
+
+    file = write_with_siblings(target, write, overwrite)
+    siblings = (None if provenance is None else sibling_name(target.name, PROVENANCE), table)
+    return [file, *(target.with_name(name) for name in siblings if name is not None)]
+
+
+def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:
+    """Return the letters of a layer's axes, ``TYX`` for time, y and x, or None unless every name is known."""
+    letters = "".join(LETTERS.get(str(name).strip().lower(), "?") for name in names or ())
+    is_valid = len(set(letters)) == len(letters) == ndim and set("YX") <= set(letters) <= set("TCZYX")
+    return letters if is_valid else None

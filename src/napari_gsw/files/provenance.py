@@ -10,9 +10,8 @@ from typing import Any
 import tifffile
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.images import TIFF_SUFFIXES, silence_logger
+from napari_gsw.files.images import TIFF_SUFFIXES, parse_xml, silence_logger
 from napari_gsw.files.session_file import is_session, open_session
-from napari_gsw.files.untrusted import parse_xml
 from napari_gsw.files.zarr_io import is_zarr
 
 MAX_BYTES = 2**26  # of a JSON file; a provenance with thousands of steps has a few million

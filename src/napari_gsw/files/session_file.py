@@ -28,9 +28,8 @@ from napari_gsw.core.interactive.saved_session import KINDS, SavedImage, SavedSe
 from napari_gsw.core.pipeline.saved_run import DTYPES, NAME_LETTERS, SavedRun, decode_record, encode_record
 from napari_gsw.core.posterior.result import ResultBase
 from napari_gsw.core.versions import collect_versions
-from napari_gsw.files.images import is_image_file
+from napari_gsw.files.images import check_promise, is_image_file
 from napari_gsw.files.output_folder import report_write_errors, scratch_folder
-from napari_gsw.files.untrusted import check_promise
 
 # Version of the format. A newer file is refused; an older one is upgraded when it is read.
 VERSION = 2

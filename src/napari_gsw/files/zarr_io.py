@@ -1,22 +1,18 @@
-"""Read zarr arrays and OME-Zarr images, and write label images and images as OME-Zarr with coarser levels."""
+"""Label images and images as OME-Zarr with coarser levels."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.block_grid import make_grid
-from napari_gsw.core.image.lazy import is_lazy, list_levels, map_blocks, read, read_group_axes
+from napari_gsw.core.image.lazy import is_lazy, map_blocks, read
 from napari_gsw.files.geometry import PIXEL, Geometry, reorder_axes
-from napari_gsw.files.untrusted import check_promise, stored_size
 
 NGFF = "0.5"
 OME_ORDER = "TCZYX"
@@ -38,25 +34,6 @@ def is_label_zarr(path: Path) -> bool:
         return node["node_type"] == "group" and "image-label" in node["attributes"]["ome"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
-
-
-def open_zarr(path: str | os.PathLike[str]) -> Any:
-    """Open a zarr array, or the group of an OME-Zarr image (NGFF 0.1 to 0.5), without reading pixels."""
-    import zarr
-
-    return zarr.open(str(path), mode="r")
-
-
-def read_zarr(path: Path) -> tuple[NDArray[Any], str]:
-    """Read a zarr array, or the finest level of an OME-Zarr image, and its axes (``auto`` if unknown)."""
-    node = open_zarr(path)
-    try:
-        finest = list_levels(node)[0]
-    except InputError as error:
-        raise ValueError(str(error)) from None
-    check_promise(math.prod(finest.shape) * finest.dtype.itemsize, stored_size(path))
-    letters = read_group_axes(node)
-    return np.asarray(finest[...]), letters if letters is not None and len(letters) == finest.ndim else "auto"
 
 
 def write_zarr(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:

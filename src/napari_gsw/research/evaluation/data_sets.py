@@ -24,8 +24,7 @@ from skimage.draw import polygon
 from napari_gsw.core.array_types import LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.files.images import read_image, read_labels
-from napari_gsw.files.untrusted import parse_xml
+from napari_gsw.files.images import parse_xml, read_image, read_labels
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 IMAGES = (*PHOTOGRAPHS, ".tif", ".tiff", ".bmp", ".npy")
