@@ -124,24 +124,6 @@ def test_one_click_compares_with_the_truth(pair, viewer, qtbot):
 
 
 @pytest.mark.slow
-def test_several_references_and_all_of_them(pair, viewer, qtbot):
-    other = np.roll(TRUTH, 9, axis=0)
-    viewer.add_labels(other, name="a second person")
-    viewer.layers.move(2, 0)
-    assert offered(pair) == ("mosaic [GSW]", {"mosaic truth": True, "a second person": False})
-    tick(qtbot, pair, "a second person")
-    compare(qtbot, pair)
-    rows = metrics.compute_scores(SHIFTED, [TRUTH, other])
-    assert cells(pair) == [format_row(row) for row in rows]
-    heads = [pair.table.verticalHeaderItem(i).text() for i in range(3)]
-    assert heads == ["mosaic truth", "a second person", "all"]
-    assert rows[2].rand == pytest.approx(metrics.probabilistic_rand(SHIFTED, [TRUTH, other]))
-    assert rows[2].boundary_f == pytest.approx(metrics.boundary_f(SHIFTED, [TRUTH, other]))
-    difference = viewer.layers["mosaic [GSW] vs 2 references [difference]"].data
-    assert np.array_equal(np.unique(difference), [0, 0.5, 1])
-
-
-@pytest.mark.slow
 def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qtbot):
     compare(qtbot, pair)
     layer = viewer.layers["mosaic [GSW] vs mosaic truth [difference]"]
@@ -331,27 +313,6 @@ def test_scores_are_computed_in_a_thread_from_the_pixels_at_the_start(pair, view
     done(qtbot, pair)
     assert threads != [threading.main_thread()]
     assert cells(pair) == [format_row(metrics.compute_scores(SHIFTED, [TRUTH])[0])]
-
-
-@pytest.mark.slow
-def test_stop_button_and_other_layers_meanwhile(pair, viewer, qtbot, endless):
-    viewer.add_labels(TRUTH, name="third")
-    click(qtbot, pair.compare_button)
-    assert pair.compare_button.text() == "Stop"
-    assert not pair.segmentation.isEnabled()
-    qtbot.waitUntil(lambda: "comparing ... counting sheep" in pair.status.text(), timeout=600_000)
-    viewer.layers.remove("third")
-    viewer.add_labels(TRUTH, name="fourth")
-    qtbot.wait(150)
-    assert pair.comparison is not None
-    click(qtbot, pair.compare_button)
-    assert not pair.compare_button.isEnabled()
-    done(qtbot, pair)
-    assert pair.status.text() == "Stopped."
-    assert pair.compare_button.text() == "Compare"
-    assert pair.compare_button.isEnabled()
-    assert not pair.results.isVisible()
-    assert offered(pair) == ("mosaic [GSW]", {"fourth": False, "mosaic truth": True})
 
 
 @pytest.mark.parametrize("name", ["mosaic truth", "mosaic [GSW]"])

@@ -50,20 +50,6 @@ def test_every_layer_of_a_run_has_its_mark(everything):
     assert "settings" in everything.session.segmentation.layers.labels.metadata["napari-gsw"]
 
 
-@pytest.mark.slow
-def test_renamed_layers_are_offered_as_little_as_before(everything, viewer):
-    ours = [layer for layer in viewer.layers if layer.name not in ("m", "mine")]
-    for _ in range(2):
-        assert offered(everything.chooser.image) == ["m"]
-        assert offered(everything.chooser.where) == ["mine"]
-        assert not everything.chooser.form.isRowVisible(everything.chooser.also)
-        rename(ours, "anything")
-    _, cutter = viewer.window.add_plugin_dock_widget("napari-gsw", "Superpixels")
-    assert offered(cutter.image) == ["m"]
-    assert offered(cutter.region) == ["Everywhere", "mine"]
-    cutter.shut_down()
-
-
 def test_a_layer_of_the_users_own_may_be_called_like_ours(panel, viewer):
     for name in ("a [boundary]", "b [difference]", "c"):
         viewer.add_image(np.zeros((20, 30)), name=name)

@@ -132,20 +132,6 @@ def test_the_microscopy_preset_outlines_objects(panel, qtbot):
     assert np.array_equal(panel.viewer.layers["m [regions]"].data, gsw.segment(image, preset="microscopy").labels)
 
 
-@pytest.mark.slow
-def test_superpixels_of_a_layer(panel, qtbot):
-    y, x = np.mgrid[:60, :80] // 8
-    sites = (10 * y + x + 1).astype(np.int32)
-    panel.viewer.add_image(small(), name="m")
-    layer = panel.viewer.add_labels(sites, name="squares")
-    panel.sites.choose(layer)
-    run(panel, qtbot, sweeps=30)
-    assert same_partition(panel.viewer.layers["m [GSW]"].data, gsw.segment(small(), sites=sites, sweeps=30).labels)
-    layer.data[:8, :16] = 1  # merge two superpixels behind the panel's back: the next run sees it
-    run(panel, qtbot)
-    assert panel.session.array_run.interactive.problem.n == 79
-
-
 # ---- running, pausing, continuing
 
 
@@ -277,26 +263,6 @@ def test_a_hundred_buttons_in_random_order(panel, qtbot):
     wait_for(qtbot, lambda: threading.active_count() <= threads + 1, 20)
     bad = [n for n in notification_manager.records[before:] if n.severity >= NotificationSeverity.WARNING]
     assert bad == []
-
-
-@pytest.mark.slow
-def test_lambda_can_change_during_a_run_and_alpha_cannot(panel, qtbot):
-    panel.viewer.add_image(small())
-    click(qtbot, panel.presets.buttons["paper"])
-    start(panel, qtbot, sweeps=ENDLESS)
-    wait_sweeps(qtbot, panel)
-    panel.form.controls["lam"].set_value(2.5)
-    assert panel.reason.text() == ""
-    wait_for(qtbot, lambda: panel.session.array_run.interactive.settings.lam == 2.5)
-    panel.form.controls["alpha"].set_value(9.0)
-    assert "next run" in panel.reason.text()
-    assert panel.session.array_run.interactive.settings.alpha == 3.0
-    click(qtbot, panel.stop_button)
-    wait_done(qtbot, panel)
-    provenance = panel.viewer.layers[-1].metadata["napari-gsw"]  # what is exported with the labels
-    assert provenance["reproducible"] is False
-    assert [step["what"] for step in provenance["steps"]] == ["run", "settings", "stopped"]
-    assert provenance["steps"][1]["changed"] == {"lam": [10.0, 2.5]}
 
 
 # ---- layers that go, docks that close, errors

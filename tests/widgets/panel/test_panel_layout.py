@@ -11,7 +11,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
 
-from gui_actions import click, run, start, wait_done, wait_for, wait_sweeps
+from gui_actions import click, run, wait_done, wait_for
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -268,26 +268,3 @@ def test_a_finished_run_follows_regions_and_settings(panel, qtbot):
     wait_for(qtbot, lambda: len(np.unique(regions.data)) >= many)
     click(qtbot, panel.display.layer_boxes["regions"])
     wait_for(qtbot, lambda: "region" not in panel.progress.status.text())
-
-
-@pytest.mark.slow
-def test_other_labels_and_pixels_during_a_run_count(panel, qtbot):
-    layer = panel.viewer.add_image(small(), name="m")
-    start(panel, qtbot, sweeps=1_000_000)
-    wait_sweeps(qtbot, panel, 5)
-    labels = panel.viewer.layers["m [GSW]"]
-    painted = np.array(labels.data)
-    painted[:40] = 9
-    labels.data = painted
-    wait_for(qtbot, lambda: panel.session.frame is not None and panel.session.frame.locks.any())
-    frame = panel.session.frame
-    assert set(frame.numbers[frame.locks]) == {9}
-    click(qtbot, panel.stop_button)  # a run that is stopped early shows its best sample
-    wait_done(qtbot, panel)
-    (pressed,) = [b for b in panel.display.shows.buttons() if b.isChecked()]
-    assert pressed.text() == "Best"
-    assert pressed.isEnabled()
-    start(panel, qtbot)
-    layer.data = small()[::-1]
-    wait_for(qtbot, lambda: panel.session.run is None)
-    assert "other pixels" in panel.reason.text()

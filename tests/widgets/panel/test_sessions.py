@@ -313,23 +313,3 @@ def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatc
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "work"), ""))
     panel.saving._ask_save()
     assert written[-1] == there
-
-
-@pytest.mark.slow
-def test_an_image_that_is_too_large_to_be_saved_by_itself_is_named_and_saved_if_it_is_wanted(
-    panel, qtbot, monkeypatch, tmp_path
-):
-    from napari_gsw.files.session_file import open_session
-    from napari_gsw.widgets.layers import saved_layers
-
-    monkeypatch.setattr(saved_layers, "MAX_EMBEDDED_BYTES", IMAGE.nbytes - 1)
-    panel.viewer.add_image(IMAGE, name="photo")
-    run(panel, qtbot, sweeps=SWEEPS)
-    sentences = []
-    panel.session.noticed.connect(sentences.append)
-    saved(panel, qtbot, tmp_path / "without.zarr.zip")
-    assert ["'photo' is in no file" in sentence for sentence in sentences] == [True]
-    assert open_session(tmp_path / "without.zarr.zip").images[0].pixels is None
-    saved(panel, qtbot, tmp_path / "with.zarr.zip", embed=True)
-    np.testing.assert_array_equal(open_session(tmp_path / "with.zarr.zip").images[0].pixels, IMAGE)
-    assert len(sentences) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -159,28 +157,3 @@ def test_a_stack_of_slices(cutter, viewer, qtbot):
     wait_for(qtbot, lambda: cutter.worker is None and cutter.layer is not None)
     slices = [set(np.unique(cutter.layer.data[t])) for t in range(3)]
     assert not slices[0] & slices[1]
-
-
-@pytest.mark.slow
-def test_cancel_is_not_undone_by_the_live_preview(cutter, viewer, qtbot, monkeypatch):
-    from napari_gsw.widgets.superpixels import panel
-
-    began, may_go_on = threading.Event(), threading.Event()
-
-    def slow(*given):
-        began.set()
-        assert may_go_on.wait(60)
-        return make_superpixels(*given)
-
-    monkeypatch.setattr(panel, "make_superpixels", slow)
-    viewer.add_image(mosaic()[0], name="m")
-    cutter.preview.setChecked(True)
-    cutter.make()
-    wait_for(qtbot, began.is_set)
-    click(qtbot, cutter.make_button)
-    may_go_on.set()
-    wait_for(qtbot, lambda: cutter.worker is None)
-    qtbot.wait(2 * cutter._timer.interval() + 100)
-    assert cutter.worker is None
-    assert cutter.layer is None
-    assert cutter.count.text().startswith("about")

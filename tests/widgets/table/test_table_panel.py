@@ -164,25 +164,6 @@ def test_a_stack_has_every_column_that_one_of_its_tables_has():
 
 
 @gui
-@pytest.mark.slow
-def test_outlines_lie_where_the_layer_of_their_table_lies(table, viewer, qtbot):
-    other = viewer.add_labels(
-        LABELS.copy(), name="s", scale=(1, 3, 3), metadata=make_metadata("regions") | {TABLE_AXES: "tyx"}
-    )
-    other.features = pd.DataFrame(TABLE)
-    qtbot.waitUntil(lambda: table.layer_combo.findText("s") >= 0, timeout=600_000)
-    for layer in (viewer.layers["r"], other):
-        table.layer_combo.choose(layer)
-        table.choose(np.array([1]))
-        qtbot.waitUntil(
-            lambda layer=layer: (
-                table.outlines.layer is not None and np.array_equal(table.outlines.layer.scale, layer.scale)
-            ),
-            timeout=600_000,
-        )
-
-
-@gui
 def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, viewer, qtbot):
     other = viewer.add_labels(LABELS[0].copy(), name="other", metadata=make_metadata("regions") | {TABLE_AXES: "yx"})
     viewer.layers.move(viewer.layers.index(other), 0)  # its place in the list says nothing

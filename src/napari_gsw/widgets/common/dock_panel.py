@@ -158,9 +158,9 @@ class CanvasGuard(QObject):  # type: ignore[misc]
 class SwitchInterval:
     """Shortens Python's switch interval while a dock is open.
 
-    Every call into Qt releases Python's lock and takes it again. A thread that computes in Python hands it back after
-    the switch interval, 5 ms by default: a panel of 800 such calls takes 4 s beside one such thread instead of 0.025 s.
-    With this interval it takes 0.12 s, and three threads of Python code are slower by a tenth.
+    Every call into Qt releases Python's lock. A thread that computes in Python hands it back after the switch interval,
+    5 ms by default: a panel of 800 such calls takes 4 s beside one such thread instead of 0.025 s. With this interval
+    it takes 0.12 s, and three threads of Python code are slower by a tenth.
     """
 
     SECONDS = 5e-5

@@ -168,11 +168,7 @@ class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
 
 
 def format_number(number: float) -> str:
-    """Return a number, with a decimal only if needed.
-
-    >>> format_number(6.0), format_number(2.5)
-    ('6', '2.5')
-    """
+    """Return a number, with a decimal only if needed."""
     return f"{number:.1f}".removesuffix(".0")
 
 
@@ -472,17 +468,14 @@ class ComparisonPanel(DockPanel):
         rows = [(layer, layer.name, _describe(layer), layer in ticked) for layer in self._others]
         if rows != self._offered:  # most events of layers change nothing here
             self._offered = rows
-            self._fill_references(rows)
+            with QSignalBlocker(self.references):
+                self.references.clear()
+                for _layer, name, tip, is_ticked in rows:
+                    item = QtWidgets.QListWidgetItem(name, self.references)
+                    item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
+                    item.setCheckState(Qt.CheckState.Checked if is_ticked else Qt.CheckState.Unchecked)
+                    item.setToolTip(tip)
         self._update_status()
-
-    def _fill_references(self, rows: list[tuple[Labels, str, str, bool]]) -> None:
-        with QSignalBlocker(self.references):
-            self.references.clear()
-            for _layer, name, tip, is_ticked in rows:
-                item = QtWidgets.QListWidgetItem(name, self.references)
-                item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable)
-                item.setCheckState(Qt.CheckState.Checked if is_ticked else Qt.CheckState.Unchecked)
-                item.setToolTip(tip)
 
     def _end(self) -> None:
         """End the comparison, without Qt: the panel may already have been destroyed with its window."""

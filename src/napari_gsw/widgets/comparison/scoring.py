@@ -190,18 +190,10 @@ def compared_shape(segmentation: Labels) -> tuple[int, ...]:
 
 
 def iter_parts(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the indices of each slice along some axes of an array, or of all of it.
-
-    >>> list(iter_parts((2, 5, 7), [0]))
-    [(0, slice(None, None, None), slice(None, None, None)), (1, slice(None, None, None), slice(None, None, None))]
-    """
+    """Iterate over the indices of each slice along some axes of an array, or of all of it."""
     return product(*(range(n) if axis in axes else (slice(None),) for axis, n in enumerate(shape)))
 
 
 def format_shape(shape: Sequence[int]) -> str:
-    """Return a shape as text.
-
-    >>> format_shape((240, 320))
-    '240 x 320'
-    """
+    """Return a shape as text, such as 240 x 320."""
     return " x ".join(map(str, shape))

@@ -52,11 +52,8 @@ class AxisGuess(NamedTuple):
 def guess_axis(layer: Image) -> AxisGuess | None:
     """Return the short axis of an image without names of axes and without a spacing, or None.
 
-    >>> import numpy as np
     >>> guess_axis(Image(np.zeros((3, 40, 50)), rgb=False))
     AxisGuess(axis=0, planes=3, guess='channels')
-    >>> guess_axis(Image(np.zeros((8, 40, 50)))).guess, guess_axis(Image(np.zeros((30, 40, 50))))
-    ('time', None)
     """
     is_named = any(not name.lstrip("-").isdigit() for name in layer.axis_labels)
     shape = layer.data.shape
@@ -117,8 +114,7 @@ def make_shapes_mask(shapes: Shapes, image: Image, shape: tuple[int, ...]) -> ND
 class ImageSource:
     """The part of an image layer that is segmented, as it was when the source was made.
 
-    In the list of `members`, several images have shared labels, as one stack with a slice for each: see
-    :class:`ImageListSource`. A single image is a list of itself.
+    A single image is a list of itself; :class:`ImageListSource` has several `members`.
     """
 
     layer: Image

@@ -265,10 +265,10 @@ class ResultLayers:
         self._refresh(layer)
 
     def _refresh(self, layer: Layer) -> None:
-        """Show the data of a layer again, without the events of the list of layers.
+        """Show the data of a layer again.
 
-        For any event of a layer the list would be painted anew, and the whole window with it: two thirds as much work
-        as the image.
+        For any event of a layer the list of layers would be painted anew, and the whole window with it: two thirds as
+        much work as the image.
         """
         if layer.visible:
             with self.viewer.layers.events.blocker_all():

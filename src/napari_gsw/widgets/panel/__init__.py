@@ -1,5 +1,1 @@
-"""The dock "GSW segmentation": the form, the buttons, the trace, what is shown, and saving.
-
-Views over `session`, which they read and ask, and which does not know them. May import `session`, `layers`, `kit`,
-`files` and `core`.
-"""
+"""The dock "GSW segmentation": views over `session`, which they read and ask, and which does not know them."""

@@ -67,7 +67,7 @@ class Display(QWidget):  # type: ignore[misc]
         self.detail.valueChanged.connect(self._detail_moved)
         auto_tip = "Regions as the settings of the result say"
         self.auto_detail = QPushButton("Auto", toolTip=auto_tip, checkable=True, checked=True)
-        self.auto_detail.toggled.connect(self._auto_toggled)
+        self.auto_detail.toggled.connect(self._change_detail)
         heading = RowHeading("Detail", toolTip=DETAIL_TIP)
         self.detail_count = QLabel(toolTip="Number of outlined regions")
         # As wide as it will ever be, so that the slider does not jump under the mouse.
@@ -85,7 +85,8 @@ class Display(QWidget):  # type: ignore[misc]
             is_wanted = bool(get_preference(name))
             self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._layers_wanted, is_wanted)
         self.show_sites = make_check_box("Superpixels", SITES_TIP, self._sites_toggled)
-        self.background = make_check_box("Background", BACKGROUND_TIP, self._background_toggled, True)
+        change_view = self.session.canvas.change_view
+        self.background = make_check_box("Background", BACKGROUND_TIP, lambda on: change_view(background=on), True)
         self.ink = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
         for name, title in OUTLINE_COLOURS.items():
             self.ink.addItem(title, name)
@@ -144,9 +145,6 @@ class Display(QWidget):  # type: ignore[misc]
     def _layers_wanted(self) -> None:
         self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))
 
-    def _background_toggled(self, on: bool) -> None:
-        self.session.canvas.change_view(background=on)
-
     def _outlines_chosen(self) -> None:
         self.session.canvas.change_view(ink=self.ink.currentData())
 
@@ -157,13 +155,13 @@ class Display(QWidget):  # type: ignore[misc]
         self.session.canvas.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
         self.follow(self._frame)
 
-    def _auto_toggled(self, on: bool) -> None:
-        self.session.canvas.change_view(detail=None if on else self.detail.value() / STEPS)
+    def _change_detail(self, auto: bool) -> None:
+        self.session.canvas.change_view(detail=None if auto else self.detail.value() / STEPS)
 
     def _sites_toggled(self, on: bool) -> None:
         self.session.canvas.outlines_sites = on  # also of what is made later
-        seg, position = self.session.segmentation, self.session.position
-        if seg is None or position is None:
+        seg = self.session.segmentation
+        if seg is None or self.session.position is None:
             return
         layers = seg.layers.pictures("sites")
         for layer in layers:

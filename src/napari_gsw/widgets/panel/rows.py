@@ -117,8 +117,7 @@ SCRIBBLE_BUTTONS = (
 class ScribblesSection(Section):
     """Seeds, locks, undo and redo, and the settings of scribbles.
 
-    Signals: `changed` when another layer of seeds is chosen, `canvas_wanted` when the user wants to paint before the
-    first run.
+    Signals: `changed` when other seeds are chosen, `canvas_wanted` when the user wants to paint before the first run.
     """
 
     changed = Signal()

@@ -45,7 +45,8 @@ class SitePainter:
             return
         box: Box = tuple(map(slice, painted.min(axis=0).tolist(), (painted.max(axis=0) + 1).tolist()))
         touched = np.unique(np.concatenate((self._before[box].ravel(), data[box].ravel())))
-        box = _join_boxes([box, *(self._boxes[n] for n in touched.tolist() if n in self._boxes)])
+        boxes = [box, *(self._boxes[n] for n in touched.tolist() if n in self._boxes)]
+        box = tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))
         before = self._before[box].astype(np.int32)
         # New numbers have to be new in the whole layer, not only in the box.
         largest = max([*self._boxes, int(data[box].max())])
@@ -84,7 +85,3 @@ class SitePainter:
 def find_boxes(sites: NDArray[np.integer]) -> dict[int, Box]:
     """Return the bounding box of every superpixel by its number."""
     return {number: box for number, box in enumerate(ndimage.find_objects(sites), 1) if box is not None}
-
-
-def _join_boxes(boxes: list[Box]) -> Box:
-    return tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))

@@ -88,7 +88,8 @@ class TablePanel(DockPanel):
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._selection_timer.start())
         self.plot = ColumnPlot()
         self.plot.lassoed.connect(self.choose)
-        self.plot.row_clicked.connect(self._on_dot_clicked)
+        self.plot.row_clicked.connect(lambda row: self.choose(np.array([row])))
+        self.plot.row_clicked.connect(self.go_to)
         self.x_combo, self.y_combo = QtWidgets.QComboBox(), QtWidgets.QComboBox()
         for combo, tip in ((self.x_combo, "Column along the plot"), (self.y_combo, "Column up the plot")):
             combo.setToolTip(tip)
@@ -259,24 +260,17 @@ class TablePanel(DockPanel):
         self.nothing.setVisible(layer is None)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
-        self._colour_status(is_error)
-        self.status.set_text(labels.format_sentence(text) if is_error else text)
-
-    def _colour_status(self, is_error: bool) -> None:
         colour = (labels.warning_colour if is_error else labels.muted_colour)(self.viewer.theme)
         self.status.setStyleSheet(f"QLabel {{ color: {colour}; }}")
+        self.status.set_text(labels.format_sentence(text) if is_error else text)
 
     def _follow_theme(self, _event: Any = None) -> None:
         self.plot.follow_theme(self.viewer.theme)
-        self._colour_status(bool(self._filter_error))
+        self._set_status(self.status.text(), bool(self._filter_error))
 
     def go_to(self, row: int) -> None:
         if self.layer is not None and not self.layer.multiscale:
             go_to_row(self.viewer, self.layer, self.model.table, row)
-
-    def _on_dot_clicked(self, row: int) -> None:
-        self.choose(np.array([row]))
-        self.go_to(row)
 
     def _on_pressed(self, viewer: Any, event: Any) -> Iterator[None]:
         """Choose the row of the label that is clicked, if no tool is active."""
