@@ -209,19 +209,6 @@ def test_maps_that_do_not_fit_are_refused_and_scale_is_the_spacing(viewer, panel
 
 @gui
 @pytest.mark.slow
-def test_a_map_of_a_stack_belongs_to_its_slices(viewer, panel, qtbot):
-    stack, lines = np.random.default_rng(0).random((2, 2, 40, 50))
-    panel.choose_image(viewer.add_image(stack, name="movie", axis_labels=("t", "y", "x")))
-    panel.form.maps.combos["boundaries"].choose(viewer.add_image(lines, name="lines"))
-    assert panel.reason.text() == ""
-    run(panel, qtbot, sweeps=5)
-    for position, array_run in panel.session.segmentation.array_runs.items():
-        expected = gsw.prepare(stack[position], boundaries=lines[position])
-        assert np.array_equal(array_run.interactive.problem.beta, expected.beta)
-
-
-@gui
-@pytest.mark.slow
 def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
     image, lines = np.random.default_rng(0).random((2, 40, 50))
     result = gsw.segment(image, boundaries=lines, sweeps=10)

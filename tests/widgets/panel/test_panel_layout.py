@@ -11,7 +11,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QAbstractSlider, QAbstractSpinBox, QApplication, QComboBox, QWidget
 
-from gui_actions import click, run, wait_done, wait_for
+from gui_actions import click, run, wait_for
 
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
@@ -84,20 +84,6 @@ def test_a_dock_opens_without_the_plot_and_without_what_is_folded(viewer, qtbot)
     for section in (panel.trace_section, *panel.sections):
         wait_for(qtbot, lambda section=section: section.body.parentWidget() is section)
         assert section.body.isWindow()
-    panel.shut_down()
-
-
-@pytest.mark.slow
-def test_a_hidden_dock_shows_the_run_when_it_is_seen_again(viewer, qtbot):
-    dock, panel = open_panel(viewer)
-    run(panel, qtbot, small(), sweeps=40)
-    dock.hide()
-    panel.run()
-    wait_done(qtbot, panel)
-    sweeps = panel.session.frame.sweep
-    assert sweeps > len(panel.trace._traces[0])
-    dock.show()
-    wait_for(qtbot, lambda: len(panel.trace._traces[0]) == sweeps)
     panel.shut_down()
 
 

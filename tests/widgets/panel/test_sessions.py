@@ -139,28 +139,6 @@ def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, 
     wait_done(qtbot, panel)
 
 
-def test_another_run_does_not_wait_for_an_autosave_that_is_written(panel, qtbot, own_autosaves, monkeypatch):
-    from napari_gsw.files import autosave
-
-    may_end, save = threading.Event(), autosave.save_session
-
-    def slow_save(path, session, **options):
-        assert may_end.wait(60), "the window waits, and nobody says that it may go on"
-        save(path, session, **options)
-
-    monkeypatch.setattr(autosave, "save_session", slow_save)
-    panel.viewer.add_image(IMAGE, name="photo")
-    run(panel, qtbot, sweeps=20)
-    panel.viewer.add_image(IMAGE.T.copy(), name="other")
-    click(qtbot, panel.run_button)
-    wait_done(qtbot, panel)
-    assert not list(own_autosaves.glob("*.zarr.zip"))
-    may_end.set()
-    panel.shut_down()
-    wait_for(qtbot, lambda: not any("autosave" in thread.name for thread in threading.enumerate()))
-    assert len(list(own_autosaves.glob("*.zarr.zip"))) == 2
-
-
 def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_when_it_is_there(
     make_napari_viewer, qtbot, own_autosaves, monkeypatch
 ):
@@ -273,23 +251,6 @@ def test_what_is_closed_in_a_run_is_kept_as_far_as_it_came(make_napari_viewer, q
     assert session.run.sweep >= seen
     assert session.run.target == 10**6, "nobody has stopped it"
     assert session.window[RUNNING]
-
-
-@pytest.mark.slow
-def test_slices_are_restored_each_with_its_chain(viewer, panel, make_napari_viewer, qtbot, tmp_path):
-    stack = np.stack([IMAGE, IMAGE[::-1], IMAGE[:, ::-1]])
-    viewer.add_image(stack, name="stack", axis_labels=("t", "y", "x"))
-    run(panel, qtbot, site_size=60, sweeps=15)
-    path = tmp_path / "stack.zarr.zip"
-    saved(panel, qtbot, path)
-    second = make_napari_viewer(show=True)
-    other = open_panel(second)
-    opened(other, qtbot, path)
-    runs, before = other.session.segmentation.array_runs, panel.session.segmentation.array_runs
-    assert list(runs) == list(before) == [(0,), (1,), (2,)]
-    for position in runs:
-        assert_same(before[position].interactive, runs[position].interactive)
-    other.shut_down()
 
 
 def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatch, tmp_path):

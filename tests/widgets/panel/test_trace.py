@@ -90,22 +90,3 @@ def test_the_wheel_is_the_panels_and_zooms_with_ctrl(plot):
     assert zoomed[1] - zoomed[0] > high - low
     assert not turn_wheel(plot)
     assert plot.upper.viewRange()[0] == zoomed
-
-
-def test_the_plot_is_painted_in_a_turn_of_its_own_and_only_if_it_has_changed(plot, qtbot):
-    """Whoever asks may be in the midst of napari's work on its canvas."""
-    drawings, traces = [], [np.zeros((5, N_TRACED))]
-    plot.draw_now, draw = lambda: drawings.append(plot._wanted), plot.draw_now
-    plot._turn.timeout.disconnect()
-    plot._turn.timeout.connect(lambda: (plot.draw_now(), draw()))
-    plot.show_traces(traces, (5, 0.0))
-    plot.show_traces(traces, (5, 0.0), [3])
-    assert not drawings
-    qtbot.waitUntil(lambda: len(drawings) == 1, timeout=600_000)
-    assert drawings[0][2] == (3,)
-    plot.show_traces(traces, (5, 0.0), [3])
-    assert not plot._turn.isActive()
-    plot.show_traces([], None)
-    qtbot.waitUntil(lambda: len(drawings) == 2, timeout=600_000)
-    plot.show_traces([], None)
-    assert not plot._turn.isActive()
