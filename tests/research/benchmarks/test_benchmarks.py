@@ -139,7 +139,7 @@ def test_a_ratio_is_that_of_the_numbers_beside_it(measured):
 
 def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
     """A parent that has been large must not hide what its child takes; getrusage on Linux lets it."""
-    large = np.ones(100_000_000)
+    large = np.ones(30_000_000)
     section = processes.measure_memory((20_000,))
     ((name, traced, resident, whole),) = section.rows
     assert name == "20,000 sites"

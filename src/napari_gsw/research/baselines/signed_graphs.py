@@ -91,7 +91,11 @@ def partition(
     edges, length = edges[order], np.asarray(length, np.float64)[order]
     weight = np.asarray(coupling, np.float64)[order] - options.neutral
     if isinstance(options, MutexWatershed):
-        labels = _cluster_edges(n, edges, weight)
+        mwatershed = import_package("mwatershed", "the mutex watershed", "mwatershed", "peers")
+        labels = np.arange(n)  # a node without an edge is a part of its own
+        signed = [(w, i, j) for w, (i, j) in zip(weight.tolist(), edges.tolist(), strict=True)]
+        for node, cluster in mwatershed.cluster_edges(signed):
+            labels[node] = n + cluster
     else:
         graph = _import_bioimage("").UndirectedGraph.from_unique_edges(n, edges.astype(np.uint64))
         if isinstance(options, Gasp):
@@ -102,15 +106,6 @@ def partition(
             solvers = [multicut.GreedyAdditiveMulticut(), multicut.KernighanLinMulticut()]
             labels = multicut.ChainedMulticutSolvers(solvers).optimize(multicut.MulticutObjective(graph, weight))
     return canonical_labels(np.unique(labels, return_inverse=True)[1].astype(np.int32))
-
-
-def _cluster_edges(n: int, edges: Int32Array, weight: Float64Array) -> Any:
-    mwatershed = import_package("mwatershed", "the mutex watershed", "mwatershed", "peers")
-    clusters = mwatershed.cluster_edges([(w, i, j) for w, (i, j) in zip(weight.tolist(), edges.tolist(), strict=True)])
-    labels = np.arange(n)  # a node without an edge is a part of its own
-    for node, cluster in clusters:
-        labels[node] = n + cluster
-    return labels
 
 
 def _import_bioimage(submodule: str) -> Any:

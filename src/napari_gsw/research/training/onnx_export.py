@@ -179,14 +179,18 @@ def onnx_graph(kind: str) -> bytes:
         nodes.append(_node(operation, inputs, f"array{number}", attributes))
     outputs = {"fine": plan.fine} | ({} if plan.places is None else {"places": plan.places})
     nodes += [_node("Identity", [f"array{number}"], name, {}) for name, number in outputs.items()]
+    where = _field(13, _field(1, b"location") + _field(2, b"weights")) + _field(14, EXTERNAL)
+    weights = [
+        b"".join(_field(1, length) for length in shape) + _field(2, FLOAT32) + _field(8, name.encode()) + where
+        for name, shape in _shapes(plan).items()
+    ]
     twice = _field(1, 4) + _field(2, FLOAT32) + _field(8, b"twice")
     twice += _field(9, np.array([1, 1, 2, 2], "<f4").tobytes())
     graph = b"".join(
         [
             *(_field(1, node) for node in nodes),
             _field(2, b"network"),
-            *(_field(5, _external_tensor(name, shape)) for name, shape in _shapes(plan).items()),
-            _field(5, twice),
+            *(_field(5, tensor) for tensor in (*weights, twice)),
             _field(11, _value("image")),
             *(_field(12, _value(name)) for name in outputs),
         ]
@@ -206,12 +210,6 @@ def _node(operation: str, inputs: list[str], output: str, attributes: Mapping[st
             content = b"".join(_field(8, number) for number in value) + _field(20, INTS)
         fields.append(_field(5, _field(1, name.encode()) + content))
     return b"".join(fields)
-
-
-def _external_tensor(name: str, shape: tuple[int, ...]) -> bytes:
-    entry = _field(1, b"location") + _field(2, b"weights")
-    lengths = b"".join(_field(1, length) for length in shape)
-    return lengths + _field(2, FLOAT32) + _field(8, name.encode()) + _field(13, entry) + _field(14, EXTERNAL)
 
 
 def _value(name: str) -> bytes:
