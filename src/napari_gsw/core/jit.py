@@ -277,21 +277,12 @@ def _digest(content: bytes) -> bytes:
 
 
 class CompilationProgress(event.Listener):  # type: ignore[misc]
-    """Counts the kernels of this package that this process compiles; those read from the cache do not count.
-
-    Attributes
-    ----------
-    count : int
-        Kernels compiled so far, by signature.
-    depth : int
-        Kernels being compiled now: one, and those that wait for it.
-    watchers : list of callable
-        Called, in the thread that compiles, whenever a kernel is begun or done.
-    """
+    """Counts the kernels of this package that this process compiles; those read from the cache do not count."""
 
     def __init__(self) -> None:
-        self.count = self.depth = 0
-        self.watchers: list[Callable[[], None]] = []
+        self.count = 0  # kernels compiled so far, by signature
+        self.depth = 0  # kernels being compiled now: one, and those that wait for it
+        self.watchers: list[Callable[[], None]] = []  # called in the thread that compiles, at begin and end of each
         self._lock = threading.Lock()
 
     def add(self, count: int = 0, depth: int = 0) -> None:

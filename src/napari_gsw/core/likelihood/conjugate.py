@@ -96,11 +96,8 @@ class DirichletMultinomial(Likelihood):
         s, pi = self.weight, self.concentration
         k = np.unique(labels, return_inverse=True)[1]
         m = sum_sparse_by_group(self.counts, k, int(k.max()) + 1)  # a word that a cluster lacks adds nothing
-        words, totals = (
-            log_rising_factorial(pi[m.indices], s * m.data),
-            log_rising_factorial(self.phi, s * m.sum(axis=1)),
-        )
-        return float(np.sum(words) - np.sum(totals))
+        words, totals = log_rising_factorial(pi[m.indices], s * m.data), s * m.sum(axis=1)
+        return float(np.sum(words) - np.sum(log_rising_factorial(self.phi, totals)))
 
 
 @dataclass(frozen=True, eq=False)

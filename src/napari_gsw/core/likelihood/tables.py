@@ -66,13 +66,10 @@ def build_tables(blocks: Sequence[Likelihood], n: int) -> LikelihoodTables:
     channels: list[Gaussian] = []
     pixels = -1
     for block in blocks:
-        if block.n != n:
-            raise InputError(f"every block of features must have one row for each of {n} sites, not {block.n}")
         if isinstance(block, DirichletMultinomial):
             columns += [block.counts, csr_array(block.counts.sum(axis=1).reshape(n, 1))]
             words += _histogram_words(block)
         elif isinstance(block, Gaussian):
-            check_same_pixels([*channels, block])
             pixels = len(words) if pixels < 0 else pixels
             columns.append(csr_array(block.mass.reshape(n, 1)))
             words.append(_pixel_word(block))

@@ -43,13 +43,7 @@ def make_empty_field(n: int) -> ExternalField:
 
 
 def make_field(pull: ArrayLike, anchor: ArrayLike, n: int) -> ExternalField:
-    """Make a field from arrays of any origin, which are checked.
-
-    Parameters
-    ----------
-    pull : (n, names) finite.
-    anchor : (names,) different sites.
-    """
+    """Check and make a field: `pull` (n, names) is finite, and `anchor` (names,) are different sites."""
     h, sites = np.ascontiguousarray(to_float_array("field", pull)), to_array("the anchors of a field", anchor)
     if sites.ndim != 1 or h.shape != (n, sites.size):
         raise InputError(f"a field must have a row for each of {n} sites and a column a name, not shape {h.shape}")
@@ -79,9 +73,6 @@ def seeds_as_columns(field: ExternalField, seeds: Int32Array) -> Int32Array:
     order = np.argsort(all_seeds)
     column = order[np.searchsorted(all_seeds, seeds, sorter=order).clip(max=all_seeds.size - 1)]
     return np.where(seeds >= 0, column, -1).astype(np.int32)
-
-
-# ---- foreground maps
 
 
 def make_foreground_field(log_odds: Float64Array, settings: Settings) -> ForegroundField:
@@ -124,12 +115,9 @@ def drop_anchors(field: ForegroundField | None, clamps: Int32Array) -> Int32Arra
 def add_foreground_field(
     field: ForegroundField | None, scribbles: ExternalField | None, clamps: Int32Array
 ) -> ExternalField | None:
-    """Add the field of a map to that of scribbles; columns are sorted by label.
+    """Add the field of a map to that of scribbles, whose anchors are clamped; columns are sorted by label.
 
-    Parameters
-    ----------
-    scribbles : its anchors are clamped to their labels, which are in increasing order.
-    clamps : (n,) label of a clamped site, -1 for a free one.
+    `clamps` (n,) are labels, -1 for a free site.
     """
     if field is None:
         return scribbles
@@ -151,12 +139,7 @@ def add_foreground_field(
 def refine_field(
     field: ForegroundField | None, before: ForegroundField | None, parents: Int64Array
 ) -> ForegroundField | None:
-    """Move the anchors of a field, whose sites were split, to where they were before.
-
-    Parameters
-    ----------
-    parents : (n,) the site that each new one was split from.
-    """
+    """Move the anchors of a field to where they were before its sites were split from their `parents` (n,)."""
     if field is None or before is None:
         return field
     anchor = [int(np.flatnonzero(parents == site)[0]) for site in before.anchor.tolist()]

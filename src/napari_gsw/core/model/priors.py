@@ -188,13 +188,9 @@ class PitmanYor(PartitionPrior):
             log_v = np.concatenate(([0.0, 0.0], np.cumsum(np.log(rising))))[: n + 1]
         m = np.maximum(np.arange(n + 1), 1)
         # m - theta, not (1 - theta) + (m - 1), which has one rounding more; of a large -theta neither would do
-        large = 1 - self.theta >= LARGE
-        log_w = (
-            log_rising_factorial(1 - self.theta, m - 1)
-            if large
-            else log_gamma(m - self.theta) - log_gamma(1 - self.theta)
-        )
-        return PriorTables(log_v, log_w)
+        if 1 - self.theta >= LARGE:
+            return PriorTables(log_v, log_rising_factorial(1 - self.theta, m - 1))
+        return PriorTables(log_v, log_gamma(m - self.theta) - log_gamma(1 - self.theta))
 
     def expected_clusters(self, n: int) -> float:
         alpha, theta, n = self.alpha, self.theta, check_integer("n", n)

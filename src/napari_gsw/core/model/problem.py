@@ -76,14 +76,15 @@ class Problem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", check_integer("n", self.n, 1, MAX_SITES))
-        object.__setattr__(self, "likelihoods", _check_blocks(self.likelihoods, self.n))
+        _check_blocks(self.likelihoods, self.n)
+        object.__setattr__(self, "likelihoods", tuple(self.likelihoods))
         object.__setattr__(self, "edges", check_edges(self.edges, self.n))
         object.__setattr__(self, "beta", _check_beta(self.beta, len(self.edges)))
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
         if self.field is not None:
             object.__setattr__(self, "field", make_field(*self.field, self.n))
-        self.prior.tables(self.n)  # raises an error now rather than at the first sweep
+        self.__dict__["tables"] = self.prior.tables(self.n)  # raises an error now rather than at the first sweep
 
     @classmethod
     def from_counts(
@@ -235,7 +236,7 @@ def log_posterior(problem: Problem, labels: ArrayLike) -> float:
 
 
 def check_problem(problem: Problem) -> None:
-    """Raise an InputError unless the argument is a problem."""
+    """Raise an InputError for anything else."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem must be a Problem, as prepare makes one, not {type(problem).__name__}")
 
@@ -250,7 +251,7 @@ def check_labels(labels: ArrayLike, n: int, name: str = "labels") -> NDArray[np.
     return z.astype(np.int64)
 
 
-def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...]:
+def _check_blocks(blocks: Sequence[Likelihood], n: int) -> None:
     if not isinstance(blocks, (list, tuple)):
         raise InputError(f"likelihoods must be a list of blocks of features, not {type(blocks).__name__}")
     for block in blocks:
@@ -260,7 +261,6 @@ def _check_blocks(blocks: Sequence[Likelihood], n: int) -> tuple[Likelihood, ...
         if block.n != n:
             raise InputError(f"likelihoods must have one row for each of {n} sites in every block, not {block.n}")
     check_same_pixels([block for block in blocks if isinstance(block, Gaussian)])
-    return tuple(blocks)
 
 
 def _ndim(values: Any) -> int:
@@ -344,10 +344,6 @@ class SharedProblem(Problem):
 
 
 def number_consecutively(sites: Sequence[Sites]) -> tuple[Sites, ...]:
-    """Renumber the sites of several images, so that numbers are consecutive; 0 stays 0.
-
-    >>> [s.tolist() for s in number_consecutively([np.array([1, 2, 0]), np.array([0, 1, 1])])]
-    [[1, 2, 0], [0, 3, 3]]
-    """
+    """Renumber the sites of several images, so that numbers are consecutive; 0 stays 0."""
     before = np.concatenate(([0], np.cumsum([int(s.max()) for s in sites])))
     return tuple(np.where(s > 0, s + np.int32(b), 0).astype(np.int32) for s, b in zip(sites, before, strict=False))

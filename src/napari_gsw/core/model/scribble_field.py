@@ -44,11 +44,7 @@ MAX_PAINTED = 64
 def log_likeness(values: Float64Array, painted: Float64Array, width: float, floor: float, out: Float64Array) -> None:
     """Write out[i] = log(floor + mean over p of exp(-|values_i - painted_p|^2 / (2 width^2))).
 
-    Parameters
-    ----------
-    values : (n, C) of the sites.
-    painted : (p, C) of painted ones, p >= 1.
-    out : (n,) is written.
+    `values` (n, C) are those of the sites, `painted` (p, C) of painted ones.
     """
     scale = -0.5 / (width * width)
     for i in range(values.shape[0]):
@@ -63,13 +59,9 @@ def log_likeness(values: Float64Array, painted: Float64Array, width: float, floo
 
 
 class ScribbleField:
-    """External field of scribbles for one problem; caches what the next scribble does not change.
+    """External field of scribbles for one problem without a field; caches what the next scribble does not change.
 
-    Attributes
-    ----------
-    problem : without a field.
-    settings : the influence of scribbles, and whether other labels may be found.
-    closed : whether every site has to have one of the painted labels.
+    If it is `closed`, every site has to have one of the painted labels.
     """
 
     def __init__(self, problem: Problem, settings: Settings, closed: bool) -> None:
@@ -97,9 +89,7 @@ class ScribbleField:
     def apply_to_problem(self, clamps: Int32Array) -> Problem:
         """Return the problem with the field of the scribbles, and with as many clusters as names if it is closed.
 
-        Parameters
-        ----------
-        clamps : (n,) label painted on a site, -1 for a free one.
+        `clamps` (n,) are the labels painted on the sites, -1 for a free one.
         """
         names = np.unique(clamps[clamps >= 0])
         problem = self.problem

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.settings.features import InputMapSettings
 from napari_gsw.core.settings.image import ImageSettings, SuperpixelSettings
 from napari_gsw.core.settings.model import (
     MAX_BETA,
@@ -15,10 +14,10 @@ from napari_gsw.core.settings.model import (
     MIN_PARAMETER,
     CouplingSettings,
     FeatureSettings,
+    InputMapSettings,
     PriorSettings,
 )
-from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS, ResultSettings, SamplerSettings
-from napari_gsw.core.settings.scribbles import ScribbleSettings
+from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS, ResultSettings, SamplerSettings, ScribbleSettings
 from napari_gsw.core.settings.setting import Setting
 from napari_gsw.core.versions import FormerName
 

@@ -20,42 +20,21 @@ SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "exclusive_max": True}
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its name and its default.
+    """What is known of a setting beside its name and its default."""
 
-    Attributes
-    ----------
-    help : str
-        One sentence for the user.
-    section : str
-        Section of the form.
-    kind : type
-        Type of the values; None is a value, too, if `optional` is true.
-    low, high : float
-        Bounds, which are allowed unless `exclusive_min` or `exclusive_max` is set.
-    choices : tuple of str
-        The allowed words, if there are only some.
-    symbol : str
-        Name in the paper.
-    title : str
-        Name in a form, where the name itself is not a word.
-    usual : float, optional
-        Value that None stands for in most images.
-    active_if : tuple of str and tuple, optional
-        Another setting, and those of its values (none named: all but 0) with which this one has an effect.
-    """
-
-    help: str
-    section: str
+    help: str  # one sentence for the user
+    section: str  # of the form
     kind: type
-    optional: bool = False
-    low: float = -math.inf
+    optional: bool = False  # None is a value, too
+    low: float = -math.inf  # bounds, which are allowed unless excluded
     high: float = math.inf
     exclusive_min: bool = False
     exclusive_max: bool = False
     choices: tuple[str, ...] = ()
-    symbol: str = ""
-    title: str = ""
-    usual: float | None = None
+    symbol: str = ""  # in the paper
+    title: str = ""  # in a form, where the name itself is not a word
+    usual: float | None = None  # what None stands for in most images
+    # Another setting, and those of its values (none named: all but 0) with which this one has an effect.
     active_if: tuple[str, tuple[Any, ...]] | None = None
 
     @property
@@ -114,16 +93,9 @@ class Setting:
 
 
 def setting(default: Any, section: str, help: str, *, bounds: str = "", **more: Any) -> Any:
-    """Declare a setting as a field of a dataclass.
+    """Declare a setting as a field of a dataclass; `more` are other attributes of :class:`Setting`.
 
-    Parameters
-    ----------
-    default, section, help
-        The kind follows from the default, unless that is None.
-    bounds : str
-        Interval such as "[0, 1)" or "(0, inf)", in place of `low` and `high`.
-    **more
-        Other attributes of :class:`Setting`.
+    The kind follows from the default, unless that is None. `bounds` is an interval such as "[0, 1)" or "(0, inf)".
     """
     kind = more.pop("kind", type(default))
     if bounds:
@@ -135,12 +107,8 @@ def setting(default: Any, section: str, help: str, *, bounds: str = "", **more: 
 
 
 def declare_in(section: str) -> Callable[..., Any]:
-    """Return a function that declares settings of one section from `default`, `help` and more."""
-
-    def declare(default: Any, help: str, **more: Any) -> Any:
-        return setting(default, section, help, **more)
-
-    return declare
+    """Return a function that declares settings of one section from `default`, the text of its help and more."""
+    return lambda default, text, **more: setting(default, section, text, **more)
 
 
 @dataclass(frozen=True)
