@@ -26,8 +26,7 @@ def quarters(side, kind):
     return (image / 200 if kind == "f" else image.clip(0, 255)).astype(kind), truth
 
 
-@pytest.mark.parametrize("kind", ["u1", "u2", "f"])
-@pytest.mark.parametrize("name", ["general", "photo", "microscopy"])
+@pytest.mark.parametrize(("kind", "name"), [("u1", "photo"), ("u2", "microscopy"), ("f", "general")])
 def test_it_shows_what_is_there(small, kind, name):
     image, truth = quarters(240, kind)
     seen = make_preview(image, preset(name), 0, None, None, lambda stage: None)
@@ -68,14 +67,7 @@ def test_mask_and_strokes_count_and_what_is_outside_may_be_anything(small):
     assert {7, 9} <= set(np.unique(seen.labels).tolist())
 
 
-def test_means_of_blocks_keep_the_type():
-    image = np.kron(RNG.integers(0, 60_000, (6, 5)), np.ones((8, 8), int)).astype(np.uint16)
-    copy = downsample(image[:46, :39], [0, 1], 8)
-    assert copy.dtype == np.uint16
-    assert np.array_equal(copy, image[:40:8, :32:8])
-
-
-@pytest.mark.parametrize("planes", [1, 3, 5, 7])
+@pytest.mark.parametrize("planes", [1, 5])
 def test_a_thin_stack_has_blocks_as_thin(small, planes):
     """Whose labels lie where the image is: a pixel of them is `step` of the image along every axis."""
     volume = np.stack([quarters(240, "u1")[0]] * planes)

@@ -46,10 +46,7 @@ SEEDS[5, 5:15], SEEDS[30, 40:55] = 3, 8
 @pytest.mark.parametrize(
     "more",
     [
-        {"preset": "general"},
         {"preset": "photo"},
-        {"preset": "paper"},
-        {"preset": "general", "seeds": SEEDS},
         {"preset": "general", "seeds": SEEDS, "only_painted": "no"},
         {"chains": 2, "replicas": 2},
         {"stop": "agreement", "burn_in": 0.1},
@@ -65,7 +62,7 @@ def test_a_resumed_run_is_the_run_that_never_stopped(more):
 
 def test_objects_are_the_same_after_a_resumption():
     full, resumed, _ = halves(cells()[0], preset="microscopy")
-    assert full.objects
+    assert full.has_background
     assert_same(full, resumed)
 
 

@@ -6,7 +6,6 @@ from scipy import ndimage
 
 import napari_gsw as gsw
 from napari_gsw.core.image.normalized_image import NormalizedImage
-from napari_gsw.core.image.spacing import normalize_spacing, parse_spacing
 from napari_gsw.core.posterior.objects import split_at_necks
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import make_superpixels
@@ -92,8 +91,3 @@ def test_objects_are_parted_where_they_are_thin_in_real_units():
 def test_a_spacing_that_is_none_is_one_sentence(spacing, words):
     with pytest.raises(gsw.InputError, match=words):
         gsw.prepare(np.zeros((5, 6, 7)), axes="ZYX", spacing=spacing)
-
-
-def test_distances_are_in_units_of_the_smallest():
-    assert normalize_spacing([2.5, 0.5, 0.5]) == (5.0, 1.0, 1.0)
-    assert parse_spacing("2.5,0.5,0.5", 3) == (5.0, 1.0, 1.0)

@@ -15,7 +15,6 @@ from napari_gsw.core.posterior.object_edits import (
     edit_from_scribble,
     erase_pixels,
     find_fixed_sites,
-    find_unused_labels,
     merge_objects,
     split_objects,
 )
@@ -145,18 +144,6 @@ def test_the_eraser_takes_a_corner_away_and_the_rest_stays():
         edit_from_scribble(REGIONS, np.where(erased != SHOWN, 0, REGIONS), np.array([[5.0, 36.0]]), False, INSIDE)
     with pytest.raises(InputError, match="no object to erase"):
         erase_pixels(SHOWN, SHOWN == 0)
-
-
-def test_paint_where_there_is_no_site_means_nothing():
-    painted = SHOWN.copy()
-    painted[16:19, 5:9] = 8
-    assert edit_from_scribble(SHOWN, painted, np.empty((0, 2)), True, SHOWN > 0) is None
-
-
-def test_numbers_that_are_new():
-    assert find_unused_labels(SHOWN, 2) == [4, 5]
-    full = np.array([1, 3, 65535])
-    assert find_unused_labels(full, 2) == [2, 4]
 
 
 # ---- what a later state of the chain makes of an edit
