@@ -1,9 +1,8 @@
 """Scores of a method on a data set with human segmentations: ``images.csv`` and ``evaluation.json``.
 
-The scores depend on the data set: of a partition its agreement with annotators; of scribbles the Dice coefficient of
-the wanted labels; of objects on a background also scores of the objects, by image and pooled. A hierarchy is cut at
-every threshold; its best cuts are those with one threshold for the whole data set (optimal data-set scale, ODS), and
-with the best one for each image (optimal image scale, OIS).
+Partitions are scored against annotators, labels of scribbles by their Dice coefficient, objects by image and pooled. A
+hierarchy is cut at every threshold; its best cuts are those with one threshold for the whole data set (optimal data-set
+scale, ODS), and with the best one for each image (optimal image scale, OIS).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Joint segmentation of several images, and the states of one run.
 
-``shared``: how often scribbles in some images are understood in all of them. Each label is painted once, where most of
-it is. Linked slices are one image, in which a part without a scribble joins the scribbles around it, so they are also
-run with each part painted. A run is right if nearly all pixels of all images get the painted label.
-
-``shown``: the reported segmentation is not the state whose log posterior is traced. The states of one run are compared.
+``shared``: how often scribbles in some images are understood in all of them. Each label is painted once, or each part
+of it. A run is right if nearly all pixels of all images get the painted label. ``shown``: the reported segmentation is
+not the state whose log posterior is traced; the states of one run are compared.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Quality of the presets on images that nothing was learnt from, beside other methods, and of the uncertainty.
 
-Every method segments the same images. For images of the split that its couplings were learnt on, the photo preset uses
-one of five models that has not seen the image (:mod:`napari_gsw.research.training.boundaries`). For both presets, the
-frequency with which annotators draw boundaries is compared with their predicted probability, and the uncertainty is
-scored as a detector of wrong boundaries. The curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` is fitted to
-the same images.
+For images of the split that its couplings were learnt on, `photo` uses one of five models that has not seen the image.
+The frequency with which annotators draw boundaries is compared with their probability, the uncertainty is scored as a
+detector of wrong boundaries, and the curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` is fitted.
 """
 
 from __future__ import annotations

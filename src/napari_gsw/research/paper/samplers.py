@@ -1,8 +1,8 @@
 """Chains of the same posterior compared by sweeps and by time: figure 4 of the paper, and the search for the best.
 
-Figure 4 has chains that differ only in lambda: as in the paper (constant beta = 0.02), and under strong couplings that
-follow the contrast, beside single-site Gibbs and the classical Swendsen-Wang sampler. The search has annealing,
-tempering and split-merge moves, for the same time on one core; a greedy ascent ends each chain.
+Figure 4 has chains that differ only in lambda: with the paper's constant beta, and under strong couplings that follow
+the contrast, beside single-site Gibbs and classical Swendsen-Wang. The search has annealing, tempering and split-merge
+moves, for the same time on one core; a greedy ascent ends each chain.
 """
 
 from __future__ import annotations

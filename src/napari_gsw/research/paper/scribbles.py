@@ -1,8 +1,8 @@
 """Labels from scribbles: our presets beside methods that only spread scribbles, and the effect of further scribbles.
 
-Every method gets the same scribbles, and its labels are compared with those that the person wanted. Settings are tuned
-on the images with an even number in the order of their names. Then a simulated annotator paints more, beginning with a
-disc for each label: at random positions, in the middle of the largest error, or where the posterior suggests.
+Every method gets the same scribbles. Settings are tuned on the images with an even number in the order of their names.
+Then a simulated annotator paints more: at random positions, in the middle of the largest error, or where the posterior
+suggests.
 """
 
 from __future__ import annotations

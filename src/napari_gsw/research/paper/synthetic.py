@@ -1,9 +1,8 @@
 """Images that are drawn on the spot: maps beside an image, stacks of coarse z-slices, and nuclei in volumes.
 
-Maps of random mosaics, exact and noisy, are given beside the image and instead of it; labels are compared with the
-connected components of the truth. Of random volumes every fifth slice is segmented, with and without the spacing of the
-slices, and compared with the segmentation of all slices. Nuclei are ellipsoids of random sizes and positions with
-texture, blurred more in depth, in haze, as counts of photons; none of them was used to choose settings.
+Maps of random mosaics are given beside the image and instead of it. Of random volumes every fifth slice is segmented
+and compared with the segmentation of all slices. Nuclei are ellipsoids with texture, blurred more in depth, in haze, as
+counts of photons; none of them was used to choose settings.
 """
 
 from __future__ import annotations
