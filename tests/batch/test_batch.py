@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import multiprocessing
 import os
 import pickle
 import signal
@@ -450,21 +449,6 @@ def with_a_death(order, options, victims):
     thread.join(240)
     assert not thread.is_alive()
     return rows
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-@pytest.mark.slow
-def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
-    order, out = BatchSpec(folder, choose(changes=SLOW), 4), tmp_path / "out"
-    others = {child.pid for child in multiprocessing.active_children()}
-    rows = with_a_death(
-        order,
-        BatchOptions(out, jobs=2, quiet=True),
-        lambda: [child.pid for child in multiprocessing.active_children() if child.pid not in others],
-    )
-    assert [row["status"] for row in rows] == ["done"] * 3
-    assert written(out) == alone("--seed", "4", *options(SLOW))
-    assert not list(out.glob(".unfinished-*"))
 
 
 @pytest.fixture(scope="module")

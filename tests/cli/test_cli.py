@@ -223,22 +223,6 @@ def test_bad_files_are_one_line_and_exit_code_2(image, tmp_path, capsys):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_full_disk_leaves_nothing_or_the_earlier_result(earlier, image, tmp_path, monkeypatch, capsys):
-    def full_disk(*_):
-        raise OSError(28, "No space left on device")
-
-    out = tmp_path / "out"
-    if earlier:
-        assert run("segment", image, "-o", out, "--sweeps", 2, "-q") == 0
-    before = {p.name: p.read_bytes() for p in out.glob("*")}
-    monkeypatch.setattr("napari_gsw.files.results.write_trace", full_disk)
-    assert run("segment", image, "-o", out, "--sweeps", 3, "-q") == 2
-    assert "No space left on device" in capsys.readouterr().err
-    assert out.exists() == earlier
-    assert {p.name: p.read_bytes() for p in out.glob("*")} == before
-
-
 @pytest.mark.slow
 def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     """260 x 260 singletons that stay singletons: 67,600 clusters."""

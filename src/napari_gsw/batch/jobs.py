@@ -110,11 +110,8 @@ def run_jobs(
 ) -> JobRecords:
     """Run the jobs that the journals do not hold yet, and collect all records; see :func:`iter_jobs`."""
     outcomes = {o.name: o.record_or_failure for o in iter_jobs(title, work, jobs, depends_on, options, files)}
-    records = {name: outcomes[name] for name in jobs if name in outcomes}
-    return JobRecords(
-        {name: record for name, record in records.items() if not isinstance(record, Failure)},
-        {name: failure.reason for name, failure in records.items() if isinstance(failure, Failure)},
-    )
+    done = {name: record for name in jobs if not isinstance(record := outcomes[name], Failure)}
+    return JobRecords(done, {name: answer.reason for name in jobs if isinstance(answer := outcomes[name], Failure)})
 
 
 def iter_jobs(

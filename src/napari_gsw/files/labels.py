@@ -253,14 +253,6 @@ def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
     target = Path(path) if Path(path).suffix else Path(f"{path}.tif")
     # napari's dialog has asked whether this file may be replaced, but only if the name was complete.
     overwrite = [target.name] if target == Path(path) else []
-    # napari takes a ValueError, which InputError is, for "there is no such writer" and hides its message.
-    try:
-        return [str(file) for file in _write(target, data, meta, overwrite)]
-    except InputError as error:
-        raise OSError(str(error)) from None
-
-
-def _write(target: Path, data: Any, meta: Mapping[str, Any], overwrite: Sequence[str]) -> list[Path]:
     labels = np.asarray(data[0] if meta.get("multiscale") or isinstance(data, Sequence) else data)
     provenance = (meta.get("metadata") or {}).get("napari-gsw")
     provenance = provenance if isinstance(provenance, Mapping) else None
@@ -271,16 +263,19 @@ def _write(target: Path, data: Any, meta: Mapping[str, Any], overwrite: Sequence
     axes, translate = layer_axes(meta.get("axis_labels"), labels.ndim), meta.get("translate")
     # A layer that was never moved has a translation of 0.
     moved = translate if translate is not None and any(translate) else None
-    geometry = make_geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), moved)
 
     def write(scratch: Path) -> Path:
+        geometry = make_geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), moved)
         if table is not None:
             regions.to_csv(os.fspath(scratch / table), index=False)
         return write_label_file(labels, scratch / target.name, geometry, str(meta.get("name", "labels")), provenance)
 
-    file = write_with_siblings(target, write, overwrite)
+    try:
+        file = write_with_siblings(target, write, overwrite)
+    except InputError as error:  # napari takes a ValueError for "there is no such writer" and hides its message
+        raise OSError(str(error)) from None
     siblings = (None if provenance is None else sibling_name(target.name, PROVENANCE), table)
-    return [file, *(target.with_name(name) for name in siblings if name is not None)]
+    return [str(path) for path in (file, *(target.with_name(name) for name in siblings if name is not None))]
 
 
 def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:
