@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 
 import napari_gsw as gsw
 from napari_gsw.core.features.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_model import BoundaryModel, load_membrane_model
+from napari_gsw.core.graph.boundary_model import BoundaryModel, load_boundary_model
 from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
@@ -75,10 +75,10 @@ def test_the_preset_finds_the_cells(looks):
 
 def test_the_shipped_model_is_saved_and_read_again(tmp_path, looks):
     _, _, pixels, sites, graph, _ = looks
-    load_membrane_model().save(tmp_path / "model.json")
+    load_boundary_model("membranes", False).save(tmp_path / "model.json")
     again = BoundaryModel.load(tmp_path / "model.json")
     features = ImageFeatures([pixels], [sites], preset("membranes"))
-    odds = load_membrane_model().log_odds(features, graph)
+    odds = load_boundary_model("membranes", False).log_odds(features, graph)
     assert again.cues == "membranes"
     assert np.array_equal(odds, again.log_odds(features, graph))
     (tmp_path / "other.json").write_text((tmp_path / "model.json").read_text().replace('"membranes"', '"others"', 1))

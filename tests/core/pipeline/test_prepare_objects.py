@@ -29,7 +29,7 @@ from napari_gsw.core.pipeline.prepare import NETWORK_SETTINGS, is_replaced_by_ne
 from napari_gsw.core.posterior.label_table import Overlap, find_likeliest_partner
 from napari_gsw.core.posterior.objects import MERGE_PROBABILITY, calibrate, decode_objects, same_object_probability
 from napari_gsw.core.settings import setting_fields
-from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
+from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.research.evaluation.easy_images import EasyImage
 from napari_gsw.scores.partitions import adjusted_rand
 from pictures import cells

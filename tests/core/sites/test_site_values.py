@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.sites.adjacency import sum_over_faces, touching_pairs
-from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces, touching_pairs
 
 RNG = np.random.default_rng(11)
 

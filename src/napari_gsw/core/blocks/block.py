@@ -34,9 +34,8 @@ from napari_gsw.core.image.normalized_image import (
 )
 from napari_gsw.core.image.spacing import Spacing, get_spacing
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency import sum_over_faces
 from napari_gsw.core.sites.blocked_labels import CompressedArray
-from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces
 from napari_gsw.core.sites.superpixels import label_connected
 
 # In a volume, as much as in 2D would be several times the block.

@@ -60,14 +60,8 @@ class NetworkMaps(NamedTuple):
 class Network:
     """A network that is ready to compute.
 
-    Parameters
-    ----------
-    kind : str
-        The graph: ``photo`` (boundaries of photographs) or ``objects`` (nuclei and cells).
-    weights : mapping
-        Arrays float32 by the names in the graph.
-    sha256 : str
-        Hash of the weights as they are stored.
+    The graph is of a kind: ``photo`` (boundaries of photographs) or ``objects`` (nuclei and cells). Weights are float32
+    by the names in the graph, with the hash of them as they are stored.
     """
 
     def __init__(self, kind: str, weights: Mapping[str, Float32Array], sha256: str = "") -> None:
@@ -89,14 +83,7 @@ class Network:
         return cls(kind, *load_weights(path, kind))
 
     def predict(self, lab: ChannelImage, n_threads: int | None = None) -> NetworkMaps:
-        """Compute the maps of an image or a part of it.
-
-        Parameters
-        ----------
-        lab : (h, w, 3) float32 array
-        n_threads : int, optional
-            Number of tiles computed at a time (default: number of cores).
-        """
+        """Compute the maps of an image or a part of it, Lab (h, w, 3), so many tiles at a time (default: cores)."""
         height, width = lab.shape[:2]
         maps = NetworkMaps(*(np.empty((height, width, n), np.float32) for n in [*self._n_channels, 0][:2]))
         tiles = list(itertools.product(split_into_tiles(height), split_into_tiles(width)))
@@ -107,13 +94,8 @@ class Network:
             for whole_map, tile_map in zip(maps, self._predict_tile(lab[around]), strict=False):
                 whole_map[tile] = tile_map[crop(around, tile)]
 
-        n_threads = min(len(tiles), n_threads or count_cores())
-        if n_threads == 1:
-            for tile in tiles:
-                compute(tile)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(compute, tiles))
+        with ThreadPoolExecutor(min(len(tiles), n_threads or count_cores())) as pool:
+            list(pool.map(compute, tiles))
         return maps
 
     def _predict_tile(self, lab: ChannelImage) -> list[Float32Array]:
@@ -142,13 +124,7 @@ def split_into_tiles(length: int) -> list[slice]:
 
 
 def load_weights(path: str | PathLike[str], kind: str) -> tuple[dict[str, Float32Array], str]:
-    """Read and check a file of weights: arrays float16 by name, their kind, and their hash.
-
-    Returns
-    -------
-    weights : dict of float32 arrays
-    sha256 : str
-    """
+    """Read and check a file of weights, float16 by name, of a kind: return them as float32, and their hash."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
             arrays: dict[str, NDArray[Any]] = {name: content[name] for name in content.files}

@@ -171,16 +171,9 @@ def predict_slices(
 ) -> Float32Array:
     """Predict the probability of being inside an object, (z, y, x), slice by slice and on one scale.
 
-    Light of one slice is seen in those above and below, where annotators see no object: each slice is first made to
-    differ more from the mean of its neighbours.
-
-    Parameters
-    ----------
-    values : (z, y, x, c) array
-    depth : float
-        Distance of the slices in pixels.
-    progress : callable, optional
-        Called with the number of slices done and their total.
+    Light of one slice of the values (z, y, x, c) is seen in those above and below, where annotators see no object: each
+    slice is first made to differ more from the mean of its neighbours. `depth` is the distance of the slices in pixels.
+    `progress` is called with the number of slices done and their total.
     """
     volume = values.astype(np.float32)
     around = scipy.ndimage.gaussian_filter1d(volume, max(MIN_DEPTH_WIDTH, DEPTH_WIDTH / depth), axis=0)

@@ -29,8 +29,7 @@ from napari_gsw.core.features.words import (
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency import sum_over_faces
-from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces
 
 # A channel with a smaller share of the largest variance has no information.
 MIN_VARIANCE_SHARE = 1e-6

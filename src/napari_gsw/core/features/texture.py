@@ -61,10 +61,7 @@ def _filter(
 ) -> None:
     """Write log(1 + gradient) to a column of out (Z, Y, X, ...), and log(1 + |Laplacian|) with its sign to the next.
 
-    Parameters
-    ----------
-    volume : (Z, Y, X) float32. deep : whether there are derivatives along Z.
-    weights : those of :func:`make_derivatives`.
+    `deep` says whether there are derivatives along Z; the weights are those of :func:`make_derivatives`.
     """
     depth, height, width = volume.shape
     radius = weights.shape[1] - 1

@@ -198,18 +198,11 @@ def compute_context_cues(
 def compute_embedding(
     n: int, edges: NDArray[np.int32], affinity: Float64Array, n_modes: int
 ) -> tuple[Float64Array, Float64Array]:
-    """Compute the spectral embedding of the sites in the slowest modes of a walk.
+    """Compute the spectral embedding of the sites in the slowest modes of a walk, from the affinity (m,) >= 0 of edges.
 
-    Parameters
-    ----------
-    affinity : (m,) of each edge, >= 0.
-
-    Returns
-    -------
-    coordinates : (n, n_modes) eigenvectors v_k, divided by the square root of their eigenvalue lambda_k of the
-        Laplacian relative to that of the slowest: slow modes count most (Shi and Malik 2000; Arbelaez et al. 2011).
-        Modes that a small graph does not have are zero.
-    slowness : (n_modes,) lambda_k, ascending in [0, 2]; 1 for missing modes.
+    Returns (n, n_modes) eigenvectors v_k, divided by the square root of their eigenvalue lambda_k of the Laplacian
+    relative to that of the slowest: slow modes count most (Shi and Malik 2000; Arbelaez et al. 2011); and (n_modes,)
+    lambda_k, ascending in [0, 2]. Modes that a small graph does not have are zero, with 1 for their lambda.
     """
     from scipy.sparse.linalg import eigsh
 

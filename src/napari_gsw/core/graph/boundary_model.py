@@ -34,20 +34,12 @@ CUES = ("photo", "membranes")
 
 @dataclass(frozen=True, eq=False)
 class DecisionForest:
-    """Trees one after the other.
+    """Trees one after the other."""
 
-    Attributes
-    ----------
-    root : (trees,) first node of each tree.
-    feature : (nodes,) column that a node compares, -1 for a leaf.
-    threshold : (nodes,) values up to this go left, others right; the value of a leaf.
-    left, right : (nodes,) next nodes.
-    """
-
-    root: Int32Array
-    feature: Int32Array
-    threshold: Float64Array
-    left: Int32Array
+    root: Int32Array  # (trees,) first node of each tree
+    feature: Int32Array  # (nodes,) column that a node compares, -1 for a leaf
+    threshold: Float64Array  # (nodes,) values up to this go left, others right; the value of a leaf
+    left: Int32Array  # (nodes,) next nodes
     right: Int32Array
 
     def scores(self, rows: Float64Array) -> Float64Array:
@@ -110,20 +102,12 @@ def read_forests(path: str | PathLike[str], names: tuple[str, str], what: str) -
 
 @dataclass(frozen=True, eq=False)
 class BoundaryModel:
-    """Log odds that an annotator draws a boundary between two touching sites.
+    """Log odds that an annotator draws a boundary between two touching sites."""
 
-    Attributes
-    ----------
-    first : forest of the local cues.
-    second : forest of the local cues and the context cues of the first forest's probabilities.
-    network : whether the output of a network is among the cues.
-    cues : one of `CUES`.
-    """
-
-    first: DecisionForest
-    second: DecisionForest
-    network: bool = False
-    cues: str = "photo"
+    first: DecisionForest  # of the local cues
+    second: DecisionForest  # of the local cues and the context cues of the first forest's probabilities
+    network: bool = False  # whether the output of a network is among the cues
+    cues: str = "photo"  # one of `CUES`
 
     def log_odds(self, features: SiteFeatures, graph: RegionGraph) -> Float64Array:
         """Compute the log odds (m,) that the two sites of an edge belong to different segments."""
@@ -163,18 +147,13 @@ class BoundaryModel:
 def load_boundary_model(name: str, network: bool) -> BoundaryModel:
     """Load the model that a setting names: shipped (with network cues if there is a network), membranes, or a path."""
     if name == "membranes":
-        return load_membrane_model()
+        return _load_builtin("boundaries_membranes.json")
     return load_photo_model(network) if name == "shipped" else BoundaryModel.load(name)
 
 
 def load_photo_model(network: bool = False) -> BoundaryModel:
     """Load the model learnt on photographs, with or without the cues of the shipped network."""
     return _load_builtin("boundaries_photo_network.json" if network else "boundaries_photo.json")
-
-
-def load_membrane_model() -> BoundaryModel:
-    """Load the model learnt on membranes in electron micrographs."""
-    return _load_builtin("boundaries_membranes.json")
 
 
 @lru_cache

@@ -23,8 +23,7 @@ from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency import sum_over_faces
-from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces
 from napari_gsw.core.special import sum_by_group
 
 

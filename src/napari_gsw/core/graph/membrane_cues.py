@@ -16,8 +16,7 @@ from napari_gsw.core.array_types import Float64Array, Sites
 from napari_gsw.core.graph.merge_tree import build_merge_tree, build_strength_tree
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.ridges import compute_curvatures
-from napari_gsw.core.sites.adjacency import list_faces
-from napari_gsw.core.sites.site_values import mean_per_site
+from napari_gsw.core.sites.site_values import list_faces, mean_per_site
 from napari_gsw.core.special import expit
 
 # Widths in pixels of the Gaussians: of intensity, curvature and slope.

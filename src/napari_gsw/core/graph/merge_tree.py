@@ -16,25 +16,19 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import check_edges, group_connected
-from napari_gsw.core.jit import arange, as_int64, full, njit, zeros
+from napari_gsw.core.jit import arange, as_int64, full, njit, njit_inner, zeros
 from napari_gsw.core.special import expit
 
 
 @dataclass(frozen=True, eq=False)
 class MergeTree:
-    """Merges of n sites, down to one region per connected component of the graph.
-
-    Attributes
-    ----------
-    left, right : (merges,) int64, the nodes that each merge joins, the smaller one first. Nodes below n are sites; node
-        n + s is the region of merge s.
-    height : (merges,) probability of the boundary between the two, ascending.
-    """
+    """Merges of n sites, down to one region per connected component of the graph."""
 
     n: int
+    # (merges,) the nodes that each merge joins, the smaller one first: below n sites, n + s is the region of merge s
     left: Int64Array
     right: Int64Array
-    height: Float64Array
+    height: Float64Array  # (merges,) probability of the boundary between the two, ascending
 
     def labels(self, threshold: float) -> Int32Array:
         """Label the sites, by first site, after all merges of at most this height; a negative one merges nothing."""
@@ -78,21 +72,10 @@ class MergeTree:
 def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
     """Merge neighbouring regions, always the two with the lowest mean probability on their common boundary.
 
-    Of equal means, the boundary with the first edge is merged first. 300,000 edges take about a second.
+    `apart` (m,) is the probability that the two ends of an edge are in different clusters, weighted by `length` (m,) in
+    the mean over a boundary. Of equal means, the boundary with the first edge is merged first. 300,000 edges take about
+    a second. See Arbelaez, Maire, Fowlkes and Malik (2011), Contour detection and hierarchical image segmentation.
 
-    Parameters
-    ----------
-    n : number of sites.
-    edges : (m, 2) touching sites, numbered from 0.
-    apart : (m,) probability that the two ends of an edge are in different clusters.
-    length : (m,) weight of each edge in the mean over a boundary; None for equal weights.
-
-    References
-    ----------
-    Arbeláez, Maire, Fowlkes and Malik (2011), Contour detection and hierarchical image segmentation. TPAMI.
-
-    Examples
-    --------
     >>> tree = build_merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
     >>> tree.height.round(3).tolist()
     [0.1, 0.2, 0.8]
@@ -113,19 +96,10 @@ def build_strength_tree(
 ) -> MergeTree:
     """Merge neighbouring regions, always the two with the weakest boundary; small regions are merged early.
 
-    The log odds of a boundary are the mean of its edges, weighted by length, plus `growth` times the logarithm of the
-    smaller region's share of the total size. So a speck with sharp edges does not outlive large regions. Heights are
-    the probabilities of these odds.
+    The log odds of a boundary are the mean of its edges' (m,), weighted by length, plus `growth` times the logarithm of
+    the smaller region's share of the total size. So a speck with sharp edges does not outlive large regions. Heights
+    are the probabilities of these odds.
 
-    Parameters
-    ----------
-    n, edges, length : as for :func:`build_merge_tree`.
-    odds : (m,) log odds of a boundary along each edge.
-    size : (n,) size of each site, such as its pixels.
-    growth : 0 or more.
-
-    Examples
-    --------
     >>> build_strength_tree(3, [[0, 1], [1, 2]], [2.0, 1.0], [1, 100, 100], 1.0).labels_with(2).tolist()
     [0, 0, 1]
     """
@@ -160,7 +134,7 @@ def _check_per_edge(values: ArrayLike, m: int, name: str) -> Float64Array:
     return array
 
 
-@njit
+@njit_inner
 def _value(
     e: int, end: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
 ) -> float:
@@ -178,7 +152,8 @@ def _agglomerate(
     """Merge the two neighbouring regions with the boundary of minimal value until none is left.
 
     The value of a boundary is its mean plus `growth` times the logarithm of the size of its smaller region. Of equal
-    values, the boundary with the first edge is merged first.
+    values, the boundary with the first edge is merged first. Edges (m, 2) of one pair are one boundary; `total`, the
+    length times value of each edge, `length` (m,) and `size` (n,) are overwritten.
 
     A region is known by one of its sites, its name. Its boundaries are a linked list of half-edges: 2 e and 2 e + 1 are
     the two sides of edge e, listed under the names of its ends. When two regions merge, the shorter list is moved into
@@ -186,16 +161,6 @@ def _agglomerate(
     lengths and weighted sums are added. The queue is never searched: a changed boundary is queued again, and outdated
     entries are skipped. Regions grow, and with them the value of their boundaries; an entry of too low a value is
     queued again when its turn comes.
-
-    Parameters
-    ----------
-    edges : (m, 2) sites; edges of one pair are one boundary.
-    total, length : (m,) length times value of each edge, and its length; overwritten.
-    size : (n,) positive sizes of sites; overwritten.
-
-    Returns
-    -------
-    left, right, height : those of :class:`MergeTree`.
     """
     m = edges.shape[0]
     end = edges.copy()
@@ -223,9 +188,7 @@ def _agglomerate(
     heapq.heapify(queue)
 
     node = arange(n, np.int64)
-    left = np.empty(max(n - 1, 0), np.int64)
-    right = np.empty(max(n - 1, 0), np.int64)
-    height = np.empty(max(n - 1, 0), np.float64)
+    left, right, height = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.float64)
     merges = 0
     while len(queue) > 0:
         value, e = heapq.heappop(queue)

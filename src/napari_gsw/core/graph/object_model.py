@@ -1,4 +1,7 @@
-"""Learnt couplings between fragments of objects: two decision forests that come with the package.
+"""Learnt couplings between fragments of objects: cues, and two decision forests that come with the package.
+
+The cues are of the maps of a network and of the shapes of the fragments. Sizes are relative to the width that the
+network expects, so that small and large objects look alike, and to the other fragments of the image.
 
 A state of the chain gives each site one of :data:`COLOURS` colours; only whether two that touch have the same matters.
 With the coupling log odds + log(colours - 1), two fragments alone would have the same colour with the probability that
@@ -13,13 +16,162 @@ from functools import lru_cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Sites
+from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int32Array, Sites
+from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, MIN_WIDTH, OCTAVES, OUTLINE, WIDTH
 from napari_gsw.core.graph.boundary_model import DecisionForest, read_forests
-from napari_gsw.core.graph.object_cues import compute_fragment_cues, compute_pair_cues, sum_fragments
 from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.sites.site_values import list_faces
+
+# Number of cues of two fragments.
+PAIR_CUES = 18
+# Probabilities are clipped by this before their log odds are taken.
+MARGIN = 0.002
+# Variance of positions within one pixel along each axis.
+PIXEL_VARIANCE = 1 / 12
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentSums:
+    """Sums over the pixels of each of n sites.
+
+    Attributes
+    ----------
+    pixels : (n,). first, second : (n, 2) and (n, 2, 2) sums of positions and of their products.
+    mean : (n, 5) of the maps. peak : (n,) maximum of CENTRE.
+    """
+
+    pixels: Float64Array
+    first: Float64Array
+    second: Float64Array
+    mean: Float64Array
+    peak: Float64Array
+
+    @property
+    def typical(self) -> tuple[float, float, float, float]:
+        """Mean size, probability and peak of the objects' fragments, weighted by pixels; and their number."""
+        inside = self.mean[:, INSIDE] > 0.5
+        if not inside.any():
+            return 1.0, 1.0, 1.0, 0.0
+        weight = self.pixels[inside]
+        means = (np.average(v[inside], weights=weight) for v in (np.log(self.pixels), self.mean[:, INSIDE], self.peak))
+        size, probability, peak = (float(value) for value in means)
+        return float(np.exp(size)), probability, peak, float(inside.sum())
+
+    @property
+    def width(self) -> Float64Array:
+        """(n,) width in pixels of the object that a site lies in, as the network expects it."""
+        return np.asarray(MIN_WIDTH * 2 ** (OCTAVES * self.mean[:, WIDTH]))
+
+
+def sum_fragments(sites: Sites, maps: Float32Array) -> FragmentSums:
+    """Sum maps (h, w, 5) over sites (h, w) 1..n."""
+    n = int(sites.max())
+    mask = sites > 0
+    site = sites[mask] - 1
+    positions = np.stack(np.nonzero(mask), axis=1).astype(np.float64)
+
+    def total(values: NDArray[Any]) -> Float64Array:
+        return np.asarray(np.bincount(site, values, n), dtype=np.float64)
+
+    pixels = np.bincount(site, minlength=n).astype(np.float64)
+    products = [total(positions[:, a] * positions[:, b]) for a in range(2) for b in range(2)]
+    peak = np.zeros(n)
+    np.maximum.at(peak, site, maps[..., CENTRE][mask].astype(np.float64))
+    return FragmentSums(
+        pixels=pixels,
+        first=np.stack([total(positions[:, a]) for a in range(2)], axis=1),
+        second=np.stack(products, axis=1).reshape(n, 2, 2),
+        mean=np.stack([total(maps[..., c][mask]) for c in range(maps.shape[-1])], axis=1) / pixels[:, np.newaxis],
+        peak=peak,
+    )
+
+
+def compute_fragment_cues(sums: FragmentSums) -> Float64Array:
+    """Compute 11 cues for whether a fragment is an object or a part of one: (n, 11)."""
+    mean = sums.mean
+    size, probability, peak, count = sums.typical
+    columns = (
+        mean[:, INSIDE],
+        sums.peak,
+        mean[:, OUTLINE],
+        mean[:, CONTACT],
+        np.log(np.sqrt(sums.pixels) / sums.width),
+        _ellipse_share(sums.pixels, sums.first, sums.second),
+        np.log(sums.pixels),
+        np.log(sums.pixels / size),
+        mean[:, INSIDE] - probability,
+        np.full(len(mean), np.log(count + 1)),
+        sums.peak - peak,
+    )
+    return np.stack(columns, axis=1)
+
+
+def compute_pair_cues(sites: Sites, maps: Float32Array, sums: FragmentSums, pairs: Int32Array) -> Float64Array:
+    """Compute 18 cues for whether two fragments are one object.
+
+    Parameters
+    ----------
+    pairs : (pairs, 2) all fragments 0..n-1 that touch, the smaller one first, sorted.
+    """
+    m = len(pairs)
+    if not m:
+        return np.zeros((0, PAIR_CUES))
+    # Along the boundary: means of the maps, maximum of CENTRE, minimum of CONTACT.
+    first, second, pair, _ = list_faces(sites, pairs)
+    flat = maps.reshape(-1, maps.shape[-1])
+    values = (flat[first].astype(np.float64) + flat[second]) / 2
+    length = np.maximum(np.bincount(pair, minlength=m), 1).astype(np.float64)
+    along = np.stack([np.bincount(pair, column, m) for column in values.T], axis=1) / length[:, np.newaxis]
+    max_centre, min_contact = np.zeros(m), np.ones(m)
+    np.maximum.at(max_centre, pair, values[:, CENTRE])
+    np.minimum.at(min_contact, pair, values[:, CONTACT])
+
+    i, j = pairs.T
+    pixels, width = sums.pixels, sums.width
+    both = pixels[i] + pixels[j]
+    share = pixels[i] / both
+    small, large = np.minimum(pixels[i], pixels[j]), np.maximum(pixels[i], pixels[j])
+    expected = share * width[i] + (1 - share) * width[j]
+    own = _ellipse_share(pixels, sums.first, sums.second)
+    joint = _ellipse_share(both, sums.first[i] + sums.first[j], sums.second[i] + sums.second[j])
+    typical_size, typical_probability = sums.typical[:2]
+    neighbours = np.bincount(pairs.ravel(), minlength=len(pixels))
+    lower_peak = np.minimum(sums.peak[i], sums.peak[j])
+    columns = (
+        *(_log_odds(along[:, c]) for c in (INSIDE, OUTLINE, CENTRE, CONTACT)),
+        _log_odds(min_contact),
+        np.log(np.maximum(max_centre, 0.01) / np.maximum(lower_peak, 0.01)),
+        np.log(length / np.sqrt(small)),
+        *(np.log(np.sqrt(size) / expected) for size in (small, large, both)),
+        joint,
+        np.minimum(own[i], own[j]),
+        joint - (share * own[i] + (1 - share) * own[j]),
+        np.abs(sums.mean[i, INSIDE] - sums.mean[j, INSIDE]),
+        np.log(both / typical_size),
+        np.log(small / typical_size),
+        np.full(m, typical_probability),
+        np.minimum(neighbours[i], neighbours[j]),
+    )
+    return np.stack(columns, axis=1)
+
+
+def _ellipse_share(pixels: Float64Array, first: Float64Array, second: Float64Array) -> Float64Array:
+    """Compute pixels over those of the ellipse of the same moments: 1 for an ellipse, less for a shape with a waist."""
+    mean = first / pixels[:, np.newaxis]
+    variance = second / pixels[:, np.newaxis, np.newaxis] - mean[:, :, np.newaxis] * mean[:, np.newaxis, :]
+    determinant = (variance[:, 0, 0] + PIXEL_VARIANCE) * (variance[:, 1, 1] + PIXEL_VARIANCE) - variance[:, 0, 1] ** 2
+    return np.asarray(pixels / (4 * np.pi * np.sqrt(np.maximum(determinant, 1e-9))))
+
+
+def _log_odds(probability: Float64Array) -> Float64Array:
+    clipped = np.clip(probability, MARGIN, 1 - MARGIN)
+    return np.asarray(np.log(clipped / (1 - clipped)))
+
 
 # More than any map of touching regions needs, and enough for the objects that a user may number.
 COLOURS = 32

@@ -67,12 +67,9 @@ def apply_transitions(values: Float64Array, matrix: csr_array, passes: int) -> F
 
 
 class AbsorbingWalk:
-    """A walk over the graph of a problem that ends at scribbles.
+    """A walk over the graph of a problem that ends at scribbles, with the log weight (m,) of each edge.
 
-    Parameters
-    ----------
-    n : sites. edges : (m, 2). log_weight : (m,) of each edge.
-    loss : rate of loss at every site as a share of the median weight; None for `LOSS_RATE` of the weights of its edges.
+    The rate of loss at every site is a share of the median weight, or for None `LOSS_RATE` of the weights of its edges.
     """
 
     def __init__(self, n: int, edges: Int32Array, log_weight: Float64Array, loss: float | None = None) -> None:
@@ -84,15 +81,9 @@ class AbsorbingWalk:
         self.group = group_strongest_pairs(n, edges, self.weight, MAX_NODES)
 
     def absorption_probability(self, names: Int32Array, count: int) -> Float64Array:
-        """Compute the probability that the walk from a site meets the scribbles of each name before all others.
+        """Compute the probability (n, count) that the walk from a site meets the scribbles of a name before all others.
 
-        Parameters
-        ----------
-        names : (n,) name in [0, count) painted on a site, -1 for a free one.
-
-        Returns
-        -------
-        probability : (n, count)
+        `names` (n,) are those painted on sites, in [0, count), and -1 for a free one.
         """
         node, weights, free, ends, solver = self._factorize(names >= 0)
         probability = np.zeros((weights.shape[0], count))

@@ -13,32 +13,24 @@ from scipy.sparse import coo_array
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.normalized_image import NormalizedImage
-from napari_gsw.core.sites.adjacency import touching_pairs
-from napari_gsw.core.sites.site_values import mean_and_count_per_site
+from napari_gsw.core.sites.site_values import mean_and_count_per_site, touching_pairs
 
 
 @dataclass(frozen=True, eq=False)
 class RegionGraph:
     """Neighbouring sites, and what the sites and their boundaries look like.
 
-    Attributes
-    ----------
-    edges : (m, 2) int32, sites 0..n-1 with the smaller one first, sorted.
-    length : (m,) pixel faces of the common boundary; with a spacing their area, in units of the smallest.
-    contrast : (m,) mean colour difference across these faces, in units of Lab.
-    order : (m,) 1 for sites that touch, 2 for neighbours of neighbours. The latter have the length and contrast of the
-        best path over a common neighbour: the shortest boundary and the largest contrast on the path.
-    pixels : (n,) pixels of each site.
-    means : (n, C) mean of each channel, in units of Lab.
+    Neighbours of neighbours have the length and contrast of the best path over a common neighbour: the shortest
+    boundary and the largest contrast on the path.
     """
 
     n: int
-    edges: NDArray[np.int32]
-    length: Float64Array
-    contrast: Float64Array
-    order: NDArray[np.int8]
-    pixels: NDArray[np.int64]
-    means: Float64Array
+    edges: NDArray[np.int32]  # (m, 2) sites 0..n-1 with the smaller one first, sorted
+    length: Float64Array  # (m,) pixel faces of the common boundary; with a spacing their area, in units of the smallest
+    contrast: Float64Array  # (m,) mean colour difference across these faces, in units of Lab
+    order: NDArray[np.int8]  # (m,) 1 for sites that touch, 2 for neighbours of neighbours
+    pixels: NDArray[np.int64]  # (n,) of each site
+    means: Float64Array  # (n, C) mean of each channel, in units of Lab
 
     @property
     def difference(self) -> Float64Array:
@@ -125,9 +117,7 @@ def merge_contacts(
 ) -> RegionGraph:
     """Build the graph of n sites from contacts (e, 2) in any order, repeated, some within one site.
 
-    Parameters
-    ----------
-    length, differences : (e,) faces of each contact, and the sum of the colour differences across them.
+    Of each contact (e,) the faces are given, and the sum of the colour differences across them.
     """
     between = ends[:, 0] != ends[:, 1]
     a, b = ends[between].T

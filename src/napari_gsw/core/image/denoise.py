@@ -54,22 +54,10 @@ def fill_zero_noise(noise: Float64Array, samples: Sequence[NDArray[Any]]) -> Flo
 def denoise(
     values: NDArray[Any], noise: Float64Array, progress: Progress = ignore_progress, threads: int | None = None
 ) -> NDArray[np.floating[Any]]:
-    """Remove noise and keep edges.
+    """Remove noise from values (*shape, C) of any type and keep edges: float32, or float64 if the values are.
 
-    Parameters
-    ----------
-    values : (*shape, C)
-        Of any numeric type.
-    noise : (C,) float64
-        Standard deviation of the noise; 0 stands for a hundredth of the channel's own.
-    progress : callable
-        Called after each slab of a large image; what it raises ends the function.
-    threads : int, optional
-        Default: one per core.
-
-    Returns
-    -------
-    (*shape, C) float32, or float64 if the values are
+    `noise` (C,) are standard deviations; 0 stands for a hundredth of the channel's own. `progress` is called after each
+    slab of a large image, and what it raises ends the function. There is one thread per core by default.
     """
     rows = values.reshape(-1, values.shape[-1])
     centre, spread = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
@@ -87,13 +75,11 @@ def denoise(
         result[:, first:last] = np.moveaxis(smooth, 0, -1)[:, first - start : last - start] * scale + centre
 
     slabs = range(0, volume.shape[1], SLAB)
-    if len(slabs) == 1:
-        denoise_slab(0)
-        return result.reshape(values.shape)
     pool = ThreadPoolExecutor(min(count_cores() if threads is None else threads, len(slabs)))
     try:
         for n_done, _ in enumerate(pool.map(denoise_slab, slabs), 1):
-            progress(n_done, len(slabs))
+            if len(slabs) > 1:
+                progress(n_done, len(slabs))
     finally:
         pool.shutdown(cancel_futures=True)
     return result.reshape(values.shape)
@@ -120,12 +106,11 @@ def _estimate_variance(samples: Sequence[NDArray[Any]], lag: int) -> Float64Arra
 
 @njit
 def minimize_total_variation(values: Float32Array, weight: float, rounds: int) -> Float32Array:
-    """Find the u that minimizes |u - values|^2 / 2 + weight * sum over pixels of the length of its gradient, about.
+    """Find about the u that minimizes |u - values|^2 / 2 + weight * sum over pixels of the length of its gradient.
 
-    The length is that over all axes and channels together, so that channels have their edges in the same places. The
-    method is gradient projection on the dual problem with Nesterov's momentum (Beck and Teboulle 2009). A pixel depends
-    on those at most `rounds` + 1 pixels away along an axis. Arrays are (C, Z, Y, X) float32, so that several pixels of
-    a row are computed at a time.
+    The length is that over all axes and channels together, so that channels (C, Z, Y, X) have their edges in the same
+    places. The method is gradient projection on the dual problem with Nesterov's momentum (Beck and Teboulle 2009). A
+    pixel depends on those at most `rounds` + 1 pixels away along an axis.
     """
     channels, depth, height, width = values.shape
     axes = 3 if depth > 1 else 2

@@ -32,21 +32,11 @@ STEP = 6.0
 
 
 def dequantize(values: NDArray[Any], max_levels: int = MAX_LEVELS) -> NDArray[Any]:
-    """Replace the steps of an image of few grey levels by slopes.
+    """Replace the steps of an image (h, w) or (h, w, C) of few grey levels by slopes, float32.
 
     Where all of an image lies within a few levels, rounding makes steps as strong as its borders. Values flow between
     pixels that differ by one level at most, and stay within the interval that is rounded to their level.
 
-    Parameters
-    ----------
-    values : (h, w) or (h, w, C)
-
-    Returns
-    -------
-    float32 array, or the values if they have more levels
-
-    Examples
-    --------
     >>> dequantize(np.array([[0, 0, 1, 1], [0, 0, 5, 5]])).round(2)[0].tolist()
     [0.5, 0.5, 0.5, 0.5]
     """

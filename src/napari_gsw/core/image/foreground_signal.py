@@ -47,31 +47,15 @@ MIN_SIGNAL, MAX_SIGNAL = -20.0, 150.0
 
 
 class SignalScale(NamedTuple):
-    """What the signal has in common all over an image.
+    """What the signal has in common all over an image."""
 
-    Attributes
-    ----------
-    dark : bool
-        Whether objects are darker than the background.
-    weights : (C,) float64 or None
-        Weights of the channels; None for their mean.
-    top : float
-        Largest intensity, from which dark ones are subtracted.
-    background, brightness : float
-        Intensity of the background, and of a typical object above it.
-    unit : float
-        Brightness of a typical object when each pixel has its own gain.
-    noise : (C,) float64 or None
-        Standard deviation of the noise that is removed.
-    """
-
-    dark: bool
-    weights: Float64Array | None
-    top: float
-    background: float
+    dark: bool  # objects are darker than the background
+    weights: Float64Array | None  # (C,) of the channels; None for their mean
+    top: float  # largest intensity, from which dark ones are subtracted
+    background: float  # intensity of the background, and of a typical object above it
     brightness: float
-    unit: float
-    noise: Float64Array | None = None
+    unit: float  # brightness of a typical object when each pixel has its own gain
+    noise: Float64Array | None = None  # (C,) standard deviation of the noise that is removed
 
 
 def make_signal_image(

@@ -38,27 +38,13 @@ TO_XYZ = (
 
 @dataclass(frozen=True, eq=False)
 class NormalizedImage:
-    """An image that has been checked and converted.
+    """An image that has been checked and converted."""
 
-    Attributes
-    ----------
-    channels : (*shape, C) float32
-        Lab for RGB, otherwise 0..100.
-    rgb : bool
-        Whether the channels are Lab.
-    spacing : tuple of float, optional
-        Distance between pixels along each axis of space, the smallest being 1.
-    pale : bool
-        Whether it is RGB of low contrast, whose colours have been stretched.
-    rounding : float
-        Difference in L of adjacent values, for a pale image of integers; else 0.
-    """
-
-    channels: ChannelImage
+    channels: ChannelImage  # (*shape, C) float32: Lab for RGB, otherwise 0..100
     rgb: bool
     spacing: Spacing = None
-    pale: bool = False
-    rounding: float = 0.0
+    pale: bool = False  # RGB of low contrast, whose colours have been stretched
+    rounding: float = 0.0  # difference in L of adjacent values, for a pale image of integers; else 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,21 +76,10 @@ def normalize_image(
 ) -> NormalizedImage:
     """Check an image and convert it.
 
-    Parameters
-    ----------
-    image : array
-        2D or 3D with or without channels, of any integer, boolean or float type and range.
-    axes : str
-        A letter for each axis: Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or ``auto``.
-    value_range : IntensityRange, optional
-        Range of the image of which this is a part.
-    reduce_noise : bool
-        Remove noise and stretch RGB of low contrast, where there is no range yet.
-    progress, threads
-        See :func:`napari_gsw.core.image.denoise.denoise`.
+    It is 2D or 3D with or without channels, of any integer, boolean or float type. `axes` has a letter for each axis:
+    Y, X and possibly Z in space, C for channels, S for RGB or RGBA samples; or is ``auto``. Without the range of the
+    image of which this is a part, `reduce_noise` removes noise and stretches RGB of low contrast.
 
-    Examples
-    --------
     >>> normalize_image(np.zeros((4, 5, 3), np.uint8)).rgb
     True
     >>> normalize_image(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
@@ -169,7 +144,7 @@ def guess_axes(array: NDArray[np.generic]) -> str:
 
 def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
     """Transpose an array to (*shape, C), with one channel if it has no axis of channels."""
-    channel = letters.find("S") if "S" in letters else letters.find("C")
+    channel = max(letters.find("S"), letters.find("C"))
     order = [i for i, letter in enumerate(letters) if letter in "ZYX"]
     return array.transpose([*order, channel]) if channel >= 0 else array.transpose(order)[..., np.newaxis]
 
@@ -177,11 +152,9 @@ def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
 def select_channels(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
     """Select the channels (*shape, C) without alpha, and return whether they are RGB."""
     values = channels_last(array, letters)
-    if "S" in letters and values.shape[-1] in (3, 4):
-        return values[..., :3], True
-    if "S" in letters and values.shape[-1] == 2:
-        return values[..., :1], False
-    return values, False
+    rgb = "S" in letters and values.shape[-1] in (3, 4)
+    is_grey_alpha = "S" in letters and values.shape[-1] == 2
+    return values[..., :3] if rgb else values[..., :1] if is_grey_alpha else values, rgb
 
 
 def find_nonfinite(values: NDArray[Any]) -> BoolArray | None:
@@ -226,7 +199,7 @@ def fill_outside_mask(
 ) -> NDArray[Any]:
     """Fill the NaN and infinite pixels of an image that are not used.
 
-    `find_used` returns the pixels that are used (*shape,) for the shape of the space, or None for all.
+    `find_used` returns the pixels (*shape,) that are used, or None for all.
     """
     array = to_array("the image", image)
     letters = parse_axes(array, axes)

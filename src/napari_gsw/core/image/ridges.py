@@ -19,13 +19,8 @@ DARK, BRIGHT, CERTAIN = 1.0, 99.0, 98.0
 
 
 def make_ridge_map(image: ArrayLike, axes: str = "auto") -> Float32Array:
-    """Make a map (*shape,) from 0 to 1 of how likely a dark ridge runs through each pixel.
+    """Make a map (*shape,) from 0 to 1 of how likely a dark ridge runs through each pixel of any image.
 
-    The image is taken as by :func:`napari_gsw.core.image.normalized_image.normalize_image`: the lightness of colours,
-    or the first channel.
-
-    Examples
-    --------
     >>> image = np.full((40, 40), 200.0)
     >>> image[:, 18:23] = 50
     >>> ridges = make_ridge_map(image)

@@ -63,10 +63,15 @@ from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
-from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.core.sites.scribbles import split_sites
 from napari_gsw.core.sites.site_values import check_label_image
-from napari_gsw.core.sites.superpixels import check_mask, validate_sites
+from napari_gsw.core.sites.superpixels import (
+    check_mask,
+    find_fragments,
+    make_object_sites,
+    mark_fragments,
+    validate_sites,
+)
 
 # With an object network, superpixels, features, prior and couplings are its own, and so is where objects end. Settings
 # of these sections have no effect, except NETWORK_SETTINGS.

@@ -54,20 +54,11 @@ class CompressedArray:
 
 @dataclass(frozen=True, eq=False)
 class BlockedLabels:
-    """Sites 1..n of an image, 0 where there is none; read by slices, as in ``sites[2000:3000, ::4]``.
-
-    Attributes
-    ----------
-    grid : Grid
-    pieces : sequence of CompressedArray
-        Numbers of each block, in scan order.
-    numbers : sequence of int32 arrays
-        Site of each number of each block; entry 0 is 0.
-    """
+    """Sites 1..n of an image, 0 where there is none; read by slices, as in ``sites[2000:3000, ::4]``."""
 
     grid: Grid
-    pieces: Sequence[CompressedArray]
-    numbers: Sequence[Int32Array]
+    pieces: Sequence[CompressedArray]  # numbers of each block, in scan order
+    numbers: Sequence[Int32Array]  # site of each number of each block; entry 0 is 0
 
     dtype = np.dtype(np.int32)
 
@@ -167,18 +158,9 @@ def iter_tiles(sites: SiteImage) -> Iterator[tuple[Slices, Int32Array]]:
 def count_site_values(
     sites: SiteImage, n: int, read_values: Callable[[Slices], NDArray[np.integer]]
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Count how often each value > 0 lies on each site.
+    """Count how often each value > 0 lies on each of n sites: (pairs,) site from 0, value, and count.
 
-    Parameters
-    ----------
-    sites : (*shape,) of n sites
-    read_values : callable
-        Reads the whole numbers >= 0 of a part of the image.
-
-    Returns
-    -------
-    site, value, count : (pairs,) int64
-        For every pair of a site (from 0) and a value that occurs.
+    `read_values` reads the whole numbers >= 0 of a part of the image.
     """
     pairs, counts = [], []
     for slices, block in iter_tiles(sites):

@@ -15,22 +15,12 @@ from napari_gsw.core.array_types import ChannelImage, Int64Array, LabelImage, Po
 
 @dataclass(frozen=True, eq=False)
 class Scribble:
-    """Pixels that the user has painted, and the sites that they label.
+    """Pixels that the user has painted, and the sites that they label."""
 
-    Attributes
-    ----------
-    site_image : (*shape,) int32
-        Sites at that time.
-    sites, numbers : (s,) int64
-        Labelled sites, from 0, and the label of each; 0 erases.
-    pixels, labels : (p,) int64
-        Painted pixels of these sites, as indices of the flat image, and what was painted there.
-    """
-
-    site_image: Sites
-    sites: Int64Array
+    site_image: Sites  # (*shape,) at that time
+    sites: Int64Array  # (s,) labelled sites, from 0, and the label of each; 0 erases
     numbers: Int64Array
-    pixels: Int64Array
+    pixels: Int64Array  # (p,) painted pixels of these sites, as indices of the flat image, and what was painted there
     labels: Int64Array
 
     def bounding_box(self, size: NDArray[Any] | None) -> tuple[slice, ...]:
@@ -67,12 +57,7 @@ def make_scribble(
     path: PointArray | None = None,
     size: Int64Array | None = None,
 ) -> Scribble:
-    """Make a scribble from the labels before and after it; see :func:`find_scribbled_sites`.
-
-    >>> scribble = make_scribble(np.array([[1, 1, 2, 2]]), np.array([[0, 0, 0, 0]]), np.array([[0, 4, 4, 4]]))
-    >>> scribble.sites.tolist(), scribble.numbers.tolist(), scribble.pixels.tolist()
-    ([0, 1], [4, 4], [1, 2, 3])
-    """
+    """Make a scribble from the labels before and after it; see :func:`find_scribbled_sites`."""
     pixels = np.flatnonzero(before != after)
     sites, numbers = find_scribbled_sites(site_image, pixels, after, path, size)
     pixels = pixels[np.isin(site_image.reshape(-1)[pixels], sites + 1)]
@@ -86,28 +71,13 @@ def find_scribbled_sites(
     path: PointArray | None = None,
     size: Int64Array | None = None,
 ) -> tuple[Int64Array, Int64Array]:
-    """Find the sites that a scribble labels.
+    """Find the sites (s,), from 0, that a scribble labels, and the label of each.
 
     A site takes the label of the pixels painted in it if they are at least half of it, or if the centre of the brush
     went through it. A dab that labels no site in this way labels the site with most of its pixels.
 
-    Parameters
-    ----------
-    sites : (*shape,)
-        1..n, 0 where there is no site.
-    pixels : (p,)
-        Painted pixels, as indices of the flat image.
-    labels : (*shape,)
-        Labels after the scribble.
-    path : (q, ndim), optional
-        Where the centre of the brush went, in pixels.
-    size : (n,), optional
-        Number of pixels of each site; without it the whole image is counted.
-
-    Returns
-    -------
-    sites, labels
-        Sites numbered from 0 and the label of each.
+    `pixels` (p,) are painted, as indices of the flat image, and `labels` (*shape,) those after the scribble. The centre
+    of the brush went along `path` (q, ndim), in pixels. Without the size (n,) of each site, the whole image is counted.
     """
     pixels = pixels[sites.reshape(-1)[pixels] > 0]
     if not pixels.size:
@@ -154,8 +124,6 @@ def apply_scribble(before: Sites, after: LabelImage, path: PointArray | None = N
     new label splits: the painted pixels become a superpixel. 0 removes the painted pixels. Parts that are no longer
     connected become superpixels of their own; the largest keeps the number.
 
-    Examples
-    --------
     >>> before = np.array([[1, 1, 2, 2, 3, 3]])
     >>> apply_scribble(before, np.array([[1, 1, 1, 2, 3, 3]])).tolist()  # paint 1 over half of 2
     [[1, 1, 1, 1, 3, 3]]
@@ -193,23 +161,11 @@ def _split_unconnected(sites: Sites, numbers: NDArray[np.integer]) -> Sites:
 
 
 def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> tuple[Sites, Int64Array]:
-    """Split the sites that have scribbles of several labels by a watershed of the colour gradient.
+    """Split the sites (*shape,) that have scribbles of several labels by a watershed of the colour gradient.
 
-    The largest part keeps the site's number, the others take numbers after the last.
+    The largest part keeps the site's number, the others take numbers after the last. Returns the sites (the same array
+    if none is split), and (n',) the old site of each new one, from 0.
 
-    Parameters
-    ----------
-    sites, scribbles : (*shape,)
-        Sites 1..n and painted labels; 0 where there are none.
-    channels : (*shape, C)
-
-    Returns
-    -------
-    sites, parents
-        The sites (the same array if none is split), and (n',) the old site of each new one, from 0.
-
-    Examples
-    --------
     >>> sites, scribbles = np.array([[1, 1, 1, 1, 2, 2]]), np.array([[3, 0, 0, 5, 5, 0]])
     >>> grey = np.array([[0.0, 0.0, 9.0, 9.0, 9.0, 9.0]])[..., np.newaxis]
     >>> split_sites(sites, scribbles, grey)[0].tolist()
@@ -236,11 +192,7 @@ def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> 
 
 
 def find_mixed_sites(sites: Sites, scribbles: LabelImage) -> Int64Array:
-    """Find the numbers of the sites (*shape,) that have scribbles of several labels (*shape,).
-
-    >>> find_mixed_sites(np.array([1, 1, 2, 2]), np.array([3, 5, 5, 5])).tolist()
-    [1]
-    """
+    """Find the numbers of the sites (*shape,) that have scribbles of several labels (*shape,)."""
     painted = (scribbles != 0) & (sites > 0)
     pairs = np.unique(np.stack((sites[painted].astype(np.int64), scribbles[painted].astype(np.int64))), axis=1)
     number, n_labels = np.unique(pairs[0], return_counts=True)

@@ -1,4 +1,4 @@
-"""Superpixels: SLIC, watershed, Felzenszwalb, a regular grid, or labels that the user passes."""
+"""Superpixels: SLIC, watershed, Felzenszwalb, a grid, labels of the user, or fragments that a network has found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
 from napari_gsw.core.jit import arange, full, njit, zeros
 from napari_gsw.core.partitions import canonical_labels, find_root
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.adjacency import touching_pairs
+from napari_gsw.core.sites.site_values import touching_pairs
 from napari_gsw.core.special import sum_by_group
 
 # Compactness doubles, at most so often, until SLIC makes this fraction of the superpixels that are asked for.
@@ -39,6 +39,12 @@ RIDGE_BLUR = 1.5
 # Pixels of a row that SLIC compares together: enough to fill the vector unit, few enough for its cache. It takes three
 # features at a time, as many as there are coordinates.
 CHUNK, AT_ONCE = 128, 3
+# Pixels of higher probability belong to objects.
+MIN_PROBABILITY = 0.5
+# Width in pixels of the blur of the map of centres, and the height of a peak above the saddle to a higher one.
+PEAK_BLUR, MIN_RISE = 0.7, 0.03
+# Side in pixels of a block of background beside fragments.
+BLOCK = 16
 
 
 def make_superpixels(image: NormalizedImage, settings: Settings, mask: ArrayLike | None = None) -> Sites:
@@ -435,3 +441,33 @@ def _merge_felzenszwalb(
     for i in range(n_pixels):
         parent[i] = find_root(parent, i)
     return parent
+
+
+def find_fragments(probability: Float32Array, centre: Float32Array) -> Int32Array:
+    """Find the fragments of objects (h, w): 1, 2, ..., 0 for the background.
+
+    The network gives the probability (h, w) of an object, and how near a pixel is to the centre of its object.
+    """
+    from skimage.morphology import local_maxima, reconstruction
+
+    covered = probability > MIN_PROBABILITY
+    if not covered.any():
+        return np.zeros(probability.shape, np.int32)
+    height = np.where(covered, ndimage.gaussian_filter(centre, PEAK_BLUR), -1).astype(np.float32)
+    lowered = np.maximum(height - np.float32(MIN_RISE), np.float32(-1))
+    peaks = measure.label(local_maxima(reconstruction(lowered, height), connectivity=2) & covered, connectivity=2)
+    return np.asarray(segmentation.watershed(-height, peaks, mask=covered), dtype=np.int32)
+
+
+def make_object_sites(fragments: Int32Array, mask: BoolArray) -> Sites:
+    """Make sites of the fragments and the blocks of background (h, w): 1..n, 0 outside the mask."""
+    rows, columns = np.indices(fragments.shape) // BLOCK
+    blocks = rows * (columns.max() + 1) + columns + 1
+    return label_connected(np.where(mask, np.where(fragments > 0, fragments, int(fragments.max()) + blocks), 0))
+
+
+def mark_fragments(sites: Sites, fragments: Int32Array) -> BoolArray:
+    """Mark the sites (n,) most of whose pixels lie in fragments."""
+    n_pixels = np.bincount(sites.ravel())[1:]
+    n_covered = np.bincount(sites.ravel(), (fragments > 0).ravel())[1:]
+    return np.asarray(2 * n_covered > n_pixels)

@@ -24,8 +24,7 @@ from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, Lab
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import Network
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, predict_objects
-from napari_gsw.core.graph.object_cues import compute_fragment_cues, compute_pair_cues, sum_fragments
-from napari_gsw.core.graph.object_model import ObjectModel
+from napari_gsw.core.graph.object_model import ObjectModel, compute_fragment_cues, compute_pair_cues, sum_fragments
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
 from napari_gsw.core.image.normalized_image import NormalizedImage, check_image, select_channels
@@ -34,7 +33,7 @@ from napari_gsw.core.posterior.objects import MIN_PROBABILITY
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.settings.presets import preset
-from napari_gsw.core.sites.fragments import find_fragments, make_object_sites, mark_fragments
+from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.files.results import write_csv
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
 from napari_gsw.research.training.boundaries import fit_trees
