@@ -15,7 +15,7 @@ from skimage.data import astronaut
 
 from napari_gsw.cli import main
 from napari_gsw.cli.options import read_settings_file
-from napari_gsw.cli.progress import SweepBar
+from napari_gsw.cli.segment import SweepBar
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.images import read_labels
 

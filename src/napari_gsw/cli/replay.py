@@ -14,8 +14,7 @@ from napari_gsw.cli.options import (
     natural_number,
     open_named_image,
 )
-from napari_gsw.cli.progress import SweepBar
-from napari_gsw.cli.segment import resolve_target, write_and_report
+from napari_gsw.cli.segment import SweepBar, resolve_target, write_and_report
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:

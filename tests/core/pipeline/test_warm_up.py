@@ -87,7 +87,7 @@ def test_compiling_is_a_stage_only_while_it_goes_on(monkeypatch):
 
 
 def test_bar_of_the_command_line_shows_compilation(monkeypatch):
-    from napari_gsw.cli.progress import SweepBar
+    from napari_gsw.cli.segment import SweepBar
 
     with SweepBar(10, quiet=False) as bar:
         bar.report(Stage("features"), None)
