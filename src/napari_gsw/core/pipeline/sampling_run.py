@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -204,11 +204,8 @@ def make_ensemble(
     return Ensemble(chains)
 
 
-class ChainRun(NamedTuple):
-    """State and trace of one of several chains, as plain arrays that any process can continue with."""
-
-    state: Mapping[str, NDArray[Any]]
-    trace: Float64Array
+# State and trace of one of several chains, as plain arrays that any process can continue with.
+ChainRun = tuple[Mapping[str, NDArray[Any]], Float64Array]
 
 
 def sample_chain(problem: Problem, settings: Settings, seed: int, number: int) -> ChainRun:
@@ -216,14 +213,14 @@ def sample_chain(problem: Problem, settings: Settings, seed: int, number: int) -
     problem, clamps = condition_on_seeds(problem, settings, None)
     alone = SamplingRun(problem, settings, seed, make_ensemble(problem, settings, seed, clamps, None, (number,)))
     alone.run()
-    return ChainRun(dict(alone.ensemble.snapshots[0].state), alone.traces[0])
+    return dict(alone.ensemble.snapshots[0].state), alone.traces[0]
 
 
 def combine_chains(problem: Problem, settings: Settings, runs: Sequence[ChainRun]) -> Summary:
     """Summarize chains that ran alone; the same as if they had run side by side."""
     problem = condition_on_seeds(problem, settings, None)[0]
-    snapshots = [run(problem, 0, state=chain_run.state) for chain_run in runs]
-    return Summary(problem, settings, snapshots, [chain_run.trace for chain_run in runs])
+    snapshots = [run(problem, 0, state=state) for state, _ in runs]
+    return Summary(problem, settings, snapshots, [trace for _, trace in runs])
 
 
 def chains_are_independent(settings: Settings) -> bool:

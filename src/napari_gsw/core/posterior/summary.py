@@ -57,7 +57,7 @@ class Summary:
         self.edits = None if problem.closed else edits
         self.problem, self.settings, self.traces = problem, settings, tuple(traces)
         self.snapshot = pool_snapshots(snapshots)
-        self._shares = np.stack([snapshot.together for snapshot in snapshots])  # (chains, m)
+        self.shares = np.stack([snapshot.together for snapshot in snapshots])  # (chains, m)
         self._consensus: dict[str, Consensus] = {}
 
     def view_image(self, problem: Problem, image_sites: BoolArray) -> Summary:
@@ -154,7 +154,7 @@ class Summary:
         """Convergence of the chains since the burn-in."""
         burn_in = int(self.snapshot.state.get("burn_in", 0))
         late = [rows[min(burn_in, len(rows)) :] for rows in self.traces]
-        return diagnose(late, self._shares, limited=needs_regroups(self.problem))
+        return diagnose(late, self.shares, limited=needs_regroups(self.problem))
 
     @property
     def has_converged(self) -> bool:
