@@ -198,7 +198,7 @@ def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
     root = _read_json(archive, "zarr.json")
     attributes = root.get("attributes") if isinstance(root, dict) else None
     head = attributes.get(SESSION_KEY) if isinstance(attributes, dict) else None
-    if not isinstance(head, dict):
+    if not isinstance(head, dict) or not head:
         raise InputError("it is no session of napari-gsw")
     return head
 
