@@ -233,14 +233,14 @@ def test_a_finished_run_follows_regions_and_settings(panel, qtbot):
     regions.visible = False
     panel.viewer.cursor.position = (20, 20)
     assert panel.region.text().startswith("Cluster ")
-    frame, position, number = panel.session.frame, panel.session.position, int(labels.data[20, 20])
+    frame, number = panel.session.frame, int(labels.data[20, 20])
     table = dict(frame.table)
     table["pixels"] = np.where(np.asarray(table["index"]) == number, 12_345, table["pixels"])
-    panel.session.canvas.frames[position] = replace(frame, table=table)
+    panel.session.array_run.frame = replace(frame, table=table)
     panel._refresh()
     assert "12,345 pixels" in panel.region.text()
     panel.region.show_text("sweep 3")  # of the trace: it is not about a region
-    panel.session.canvas.frames[position] = frame
+    panel.session.array_run.frame = frame
     panel._refresh()
     assert panel.region.text() == "sweep 3"
     # The smallest region applies to a run that is over.

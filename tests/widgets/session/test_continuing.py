@@ -24,7 +24,7 @@ def run_of(source, settings, before=None):
     from napari_gsw.widgets.session.run_plan import RunPlan, make_array_run
 
     plan = RunPlan(source, settings, 0)
-    return make_array_run(plan, source.positions[0], lambda stage: None, before, False, None)
+    return make_array_run(plan, source.positions[0], before, None, lambda stage: None, lambda preview: None)
 
 
 def test_what_the_new_settings_forbid_starts_afresh():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gui_actions import click, drag, press_key, wait_done, wait_for, wait_sweeps
-from napari_gsw.widgets.session.object_editor import EDIT_KEYS
+from napari_gsw.widgets.session.corrections import EDIT_KEYS
 from pictures import CENTRES, cells
 
 pytest.importorskip("napari")

@@ -29,67 +29,42 @@ def ours(panel):
 
 @pytest.fixture
 def done(panel, qtbot):
-    finished(panel, qtbot, np.ascontiguousarray(mosaic()[0][:90, :120]))
+    finished(panel, qtbot, np.ascontiguousarray(mosaic()[0][:60, :80]))
     return panel
 
 
-def test_layers_follow_the_image(done, qtbot):
-    panel = done
+def test_layers_follow_their_image(done, qtbot):
+    panel, image, labels = done, done.viewer.layers["m"], ours(done).labels
     panel.display.layer_boxes["regions"].setChecked(True)
     wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
-    image = panel.viewer.layers["m"]
-    image.translate = (40, -7)
-    image.scale = (0.5, 2)
-    image.rotate = 30
+    other = panel.viewer.add_image(np.zeros((60, 80)), name="other")  # which is not segmented
+    other.translate = (5, 5)
+    assert tuple(labels.translate) == (0, 0)
+    image.translate, image.scale, image.rotate = (40, -7), (0.5, 2), 30
     assert len(ours(panel).all()) == 2
     for layer in ours(panel).all():
-        for corner in ((0, 0), (89, 119), (3, 50)):
+        for corner in ((0, 0), (59, 79), (3, 50)):
             assert layer.data_to_world(corner) == pytest.approx(image.data_to_world(corner))
-
-
-def test_what_is_told_of_clusters_is_in_the_size_that_pixels_have_now(done, qtbot):
-    image, labels = done.viewer.layers["m"], ours(done).labels
-    done.display.layer_boxes["regions"].setChecked(False)
-    image.units, image.scale = ("um", "um"), (2, 2)
+    # What is told of clusters is in the size that pixels have now.
+    panel.display.layer_boxes["regions"].setChecked(False)
+    panel.viewer.layers.remove(other)
+    image.translate, image.rotate, image.units, image.scale = (0, 0), 0, ("um", "um"), (2, 2)
     wait_for(qtbot, lambda: (done.session.frame.table["area"] == 4 * done.session.frame.table["pixels"]).all(), 30)
     wait_for(qtbot, lambda: done.session.run is None, 30)
-    done.viewer.cursor.position = (100, 100)
-    number = int(labels.data[50, 50])
+    done.viewer.cursor.position = (60, 60)
+    number = int(labels.data[30, 30])
     assert f", {4 * (labels.data == number).sum():,.4g} µm²" in done.region.text()
 
 
-def test_an_image_of_another_segmentation_moves_alone(done, qtbot):
-    panel = done
-    labels = ours(panel).labels
-    other = panel.viewer.add_image(np.zeros((90, 120)), name="other")
-    other.translate = (5, 5)
-    assert tuple(labels.translate) == (0, 0)
-
-
-def test_boxes_follow_the_eyes(done, qtbot):
-    panel = done
-    box = panel.display.layer_boxes["regions"]
+def test_boxes_eyes_colours_and_background(done, qtbot):
+    panel, box = done, done.display.layer_boxes["regions"]
     box.setChecked(True)
     wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
     layer = ours(panel).regions
-    layer.visible = False
-    assert not box.isChecked()
-    assert "regions" not in panel.session.commands.view.wanted
-    layer.visible = True
-    assert box.isChecked()
-    assert "regions" in panel.session.commands.view.wanted
-    box.setChecked(False)
-    assert not layer.visible
-    panel.display.show_sites.setChecked(True)
-    ours(panel).pictures("sites")[0].visible = False
-    assert not panel.display.show_sites.isChecked()
-
-
-def test_outlines_in_one_colour(done, qtbot):
-    panel = done
-    panel.display.layer_boxes["regions"].setChecked(True)
-    wait_for(qtbot, lambda: ours(panel).regions is not None, 30)
-    layer = ours(panel).regions
+    for visible in (False, True):
+        layer.visible = visible
+        assert box.isChecked() == ("regions" in panel.session.commands.view.wanted) == visible
+    # Outlines in one colour
     many = {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n}
     assert len(many) > 1
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("white"))
@@ -99,11 +74,11 @@ def test_outlines_in_one_colour(done, qtbot):
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("own"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == many
     assert layer.get_color(0) is None or tuple(layer.get_color(0))[3] == 0
-
-
-def test_the_background_is_unpainted_on_demand(done, qtbot):
-    """All but the largest cluster keeps its numbers, and so does what is locked."""
-    panel = done
+    ours(panel).pictures("sites")[0].visible = False
+    assert not panel.display.show_sites.isChecked()
+    box.setChecked(False)
+    assert not layer.visible
+    # Without the background, all but the largest cluster keeps its labels.
     painted = ours(panel).labels.data.copy()
     common = np.bincount(painted.ravel()).argmax()
     panel.display.background.setChecked(False)

@@ -15,7 +15,6 @@ from napari_gsw.scores.partitions import variation_of_information
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 
-from napari_gsw.widgets.session import corrections
 from napari_gsw.widgets.session.autosave import Autosaver
 from napari_gsw.widgets.session.run_worker import RunWorker
 
@@ -36,7 +35,7 @@ def done(panel, qtbot):
 def running(panel, qtbot):
     """A panel whose chain goes on and on."""
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
-    panel.form.controls["sweeps"].set_value(1_000_000)
+    panel.form.controls["sweeps"].set_value(30_000_000)
     click(qtbot, panel.run_button)
     wait_sweeps(qtbot, panel, 5)
     return panel
@@ -93,12 +92,9 @@ def test_a_stroke_after_a_run_moves_the_sites_under_it(done, qtbot):
     assert "1 correction" in done.seeds.summary.text()
 
 
-@pytest.mark.parametrize("patience", [60.0, 0.0], ids=["the chain answers in time", "it does not"])
-def test_a_stroke_is_drawn_with_what_follows_or_else_at_once(done, qtbot, monkeypatch, patience):
-    """One painting of the screen instead of two, where the chain is quick; it never shows what was there before."""
+def test_a_stroke_is_drawn_at_once_and_what_follows_before_it_is_saved(done, qtbot, monkeypatch):
     session, layer = done.session, labels_of(done)
     wait_for(qtbot, lambda: session.run is None and settled(done))
-    monkeypatch.setattr(corrections, "MOMENT", patience)
     events = []
     publish, keep = RunWorker._publish, Autosaver._keep
     monkeypatch.setattr(RunWorker, "_publish", lambda run, *a, **k: events.append("frame") or publish(run, *a, **k))
@@ -109,10 +105,9 @@ def test_a_stroke_is_drawn_with_what_follows_or_else_at_once(done, qtbot, monkey
     layer.data_setitem((rows.ravel(), columns.ravel()), 40)
     (brush_of_layer,) = session.canvas.brushes
     brush_of_layer._deliver()
-    assert (session.canvas.drawn[()].n_commands_done == session.array_run.n_commands_sent) == (patience > 0)
+    assert session.canvas.drawn[()].n_commands_done < session.array_run.n_commands_sent
     assert (layer.data[rows, columns] == 40).any()
     wait_for(qtbot, lambda: session.run is None and settled(done))
-    # What the chain makes of it comes first, and nothing before that; then it is saved.
     assert [event for event in events if event][:2] == ["frame", "saved"]
     agrees(done)
 

@@ -58,6 +58,16 @@ def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer,
     assert again.session.editor.layer is viewer.layers["mine"]
     viewer.layers["mine"].visible = False
     assert not again.display.layer_boxes["regions"].isChecked()
+    # After a Reset nothing is said about what was.
+    layers = [viewer.layers["a [GSW]"], viewer.layers["mine"]]
+    layers[1].visible = True
+    wait_for(qtbot, lambda: len(layers[1].features), 60)
+    again.session.set_show("consensus")
+    click(qtbot, again.reset_button)
+    wait_for(qtbot, lambda: again.session.array_run is None, 60)
+    assert not any("index" in layer.features for layer in layers)
+    assert not again.edit_row.isEnabled()
+    assert [b.property("show") for b in again.display.shows.buttons() if b.isChecked()] == ["current"]
     again.shut_down()
 
 
@@ -83,8 +93,8 @@ def test_what_is_given_to_a_run_and_what_does_not_fit_is_left_alone(viewer, pane
     assert viewer.layers["a [regions] [1]"].data.shape == (40, 80)
 
 
-def test_a_copy_that_napari_has_made_of_another_type_is_left_alone(viewer, panel, qtbot):
-    """It has the notes of the layer that it is a copy of."""
+def test_a_copy_is_left_alone_and_a_run_that_comes_to_nothing_has_taken_nothing(viewer, panel, qtbot, monkeypatch):
+    """A copy of another type has the notes of its layer; a result is written over by the first frame of another."""
     viewer.add_image(PICTURE, name="a")
     run(qtbot, panel)
     copy = viewer.add_image(viewer.layers["a [GSW]"].data, metadata=dict(viewer.layers["a [GSW]"].metadata))
@@ -97,19 +107,18 @@ def test_a_copy_that_napari_has_made_of_another_type_is_left_alone(viewer, panel
     assert np.array_equal(copy.data, before)
     assert agrees(panel)
 
+    kept = viewer.layers["b [GSW]"]
+    before = kept.data.copy()
+    panel.choose_image(viewer.layers["b"])
 
-def test_after_a_reset_nothing_is_said_about_what_was(viewer, panel, qtbot):
-    viewer.add_image(PICTURE, name="a")
-    run(qtbot, panel)
-    layers = [viewer.layers["a [GSW]"], viewer.layers["a [regions]"]]
-    wait_for(qtbot, lambda: len(layers[1].features), 60)
-    panel.session.set_show("consensus")
-    click(qtbot, panel.reset_button)
-    wait_for(qtbot, lambda: panel.session.array_run is None, 60)
-    assert not any("index" in layer.features for layer in layers)
-    assert not panel.edit_row.isEnabled()
-    lit = [button.property("show") for button in panel.display.shows.buttons() if button.isChecked()]
-    assert lit == ["current"]
+    def broken(*given, **more):
+        raise InputError("there is nothing in it")
+
+    monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: panel.session.run is None and "nothing in it" in panel.reason.text(), 60)
+    assert np.array_equal(kept.data, before)
+    assert "b [GSW] [1]" not in names(viewer)
 
 
 def test_what_another_part_of_the_image_has_given_stays(viewer, panel, qtbot):
@@ -131,23 +140,3 @@ def test_what_another_part_of_the_image_has_given_stays(viewer, panel, qtbot):
     run(qtbot, panel)  # of the whole again: its own layers
     assert sorted(n for n in names(viewer) if "GSW" in n) == ["a [GSW]", "a [GSW] [1]"]
     assert panel.session.segmentation.layers.labels is whole
-
-
-def test_a_run_that_comes_to_nothing_has_taken_nothing(viewer, panel, qtbot, monkeypatch):
-    """A result is written over by the first picture of another, and not before."""
-    image = viewer.add_image(PICTURE, name="a")
-    run(qtbot, panel)
-    kept = viewer.layers["a [GSW]"]
-    before = kept.data.copy()
-    viewer.add_image(PICTURE[::-1].copy(), name="b")
-    run(qtbot, panel)
-    panel.choose_image(image)
-
-    def broken(*given, **more):
-        raise InputError("there is nothing in it")
-
-    monkeypatch.setattr("napari_gsw.widgets.session.run_plan.prepare", broken)
-    click(qtbot, panel.run_button)
-    wait_for(qtbot, lambda: panel.session.run is None and "nothing in it" in panel.reason.text(), 60)
-    assert np.array_equal(kept.data, before)
-    assert "a [GSW] [1]" not in names(viewer)

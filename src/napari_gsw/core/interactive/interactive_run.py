@@ -301,16 +301,15 @@ class InteractiveRun(SamplingRun):
 
     # ---- settings
 
-    def check_live_settings(self, settings: Settings) -> None:
-        """Raise an InputError that names the settings which cannot change during a run."""
-        frozen = [k for k, v in settings.to_dict().items() if v != getattr(self.settings, k) and k not in LIVE_SETTINGS]
-        if frozen:
-            raise InputError(f"{', '.join(frozen)} cannot change during a run: the change applies at the next run")
+    def frozen_settings(self, settings: Settings) -> list[str]:
+        """Return the names of the settings that differ and cannot change during a run."""
+        return [k for k, v in settings.to_dict().items() if v != getattr(self.settings, k) and k not in LIVE_SETTINGS]
 
     @recorded
     def update_settings(self, settings: Settings) -> None:
         """Apply settings that do not change the posterior from the next sweep on; all of them or none."""
-        self.check_live_settings(settings)
+        if frozen := self.frozen_settings(settings):
+            raise InputError(f"{', '.join(frozen)} cannot change during a run: the change applies at the next run")
         options = SamplerOptions.from_settings(self.problem, settings, settings.sweeps)
         before, n_steps = self.settings, len(self.log.steps)
         changed = {k: [getattr(before, k), getattr(settings, k)] for k in (*MOVE_SETTINGS, *SCRIBBLE_SETTINGS)}

@@ -49,7 +49,7 @@ class Display(QWidget):  # type: ignore[misc]
         make_column(*rows, self._make_detail_row(), self._make_layer_grid(), parent=self)
         self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
         session.canvas.layer_gone.connect(lambda name: self._visibility_changed(name, False))
-        session.layer_events.eyes_changed.connect(self._visibility_changed)
+        session.eyes_changed.connect(self._visibility_changed)
         self._layers_wanted()
         self._outlines_chosen()
 

@@ -70,7 +70,7 @@ class ExportSection(Section):
         session.framed.connect(self.measuring.look)
         session.state_changed.connect(self.measuring.look)
         session.canvas.changed.connect(self.measuring.move)
-        session.layer_events.moved.connect(self.measuring.measure_again)
+        session.image_moved.connect(self.measuring.measure_again)
         self.refresh()
 
     def refresh(self) -> None:
@@ -181,7 +181,7 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
             if not source.is_image_list:
                 plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
                 plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
-            tables.append((position, array_run.final_tables(source, labels, clusters)))
+            tables.append((position, array_run.measuring(source, labels, clusters)()))
         provenance = provenances[""] if not source.stack_shape else {"software": "napari-gsw", "parts": provenances}
         if not source.is_chunked:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)

@@ -27,7 +27,7 @@ from napari_gsw.widgets.layers.cursor import NEEDED, describe_cluster_at, descri
 from napari_gsw.widgets.layers.layer_metadata import is_labels
 from napari_gsw.widgets.panel.form import PRESET_TIPS, FormValues, RunEstimate, SettingsForm
 from napari_gsw.widgets.session.array_run import Frame
-from napari_gsw.widgets.session.object_editor import EDIT_KEYS, Action
+from napari_gsw.widgets.session.corrections import EDIT_KEYS, Action
 from napari_gsw.widgets.session.session import Session
 from napari_gsw.widgets.table.outlines import find_row, has_table
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 
-import napari
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
@@ -16,10 +15,7 @@ from napari_gsw.core.array_types import BoolArray
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.posterior.active_learning import Query, next_query
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.corrections import Corrections
-from napari_gsw.widgets.session.layer_view import LayerView
-from napari_gsw.widgets.session.run_worker import CommandQueue
 
 # Smallest probability with which a superpixel counts as following the answer.
 FOLLOWS = 0.5
@@ -30,32 +26,15 @@ MAX_NAMED = 3
 
 
 class ActiveLearning(QObject):  # type: ignore[misc]
-    """Queries about the current segmentation, until the user stops them.
+    """Queries about the current segmentation, until the user stops them."""
 
-    Signals
-    -------
-    changed : another query, or none.
+    changed = Signal()  # another query, or none
 
-    Attributes
-    ----------
-    active : whether the user wants queries.
-    question : the current query, or None while the next is computed.
-    """
-
-    changed = Signal()
-
-    def __init__(
-        self,
-        viewer: napari.Viewer,
-        commands: CommandQueue,
-        canvas: LayerView,
-        corrections: Corrections,
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.viewer, self.commands, self.canvas, self.corrections = viewer, commands, canvas, corrections
-        self.active = False
-        self.question: Query | None = None
+        self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
+        self.active = False  # whether the user wants queries
+        self.question: Query | None = None  # None while the next is computed
         self._position: Position = ()
         self._nothing_left = False
         self._is_submitted = False
@@ -97,22 +76,20 @@ class ActiveLearning(QObject):  # type: ignore[misc]
 
     def answer(self, number: int | None = None) -> None:
         """Give the superpixel an existing label, or the most probable one for None."""
-        question, frame = self.question, self.canvas.frames.get(self._position)
-        if question is None or frame is None:
+        question, array_run = self.question, self.commands.array_run(self._position)
+        if question is None or array_run is None or array_run.frame is None:
             return
         number = int(question.numbers[0]) if number is None else number
-        if number not in question.numbers and number not in frame.numbers:
-            return
-        self._close()
-        self.corrections.name_sites(self._position, [question.site], number)
-        self.changed.emit()
+        if number in question.numbers or number in array_run.frame.numbers:
+            self._close()
+            self.corrections.name_sites(self._position, [question.site], number)
+            self.changed.emit()
 
     def skip(self) -> None:
         """Ask about something else, and not about superpixels that would have followed the answer."""
-        question = self.question
-        if question is not None:
-            skipped = question.propagation >= FOLLOWS
-            skipped[question.site] = True
+        if self.question is not None:
+            skipped = self.question.propagation >= FOLLOWS
+            skipped[self.question.site] = True
             self._skipped[self._position] = skipped | self._skipped.get(self._position, False)
             self._close()
             self.look()
@@ -125,7 +102,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         while self._replies:
             position, interactive, question = self._replies.popleft()
             self._is_submitted = False
-            array_run = self._array_run(position)
+            array_run = self.commands.array_run(position)
             # A query from before a correction may already be answered.
             if array_run is not None and array_run.interactive is interactive and array_run.is_up_to_date:
                 self._show(position, question)
@@ -133,7 +110,8 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         current, frame = self.canvas.position, self.canvas.frame
         if self._is_submitted or self._nothing_left or current is None or frame is None or not frame.is_estimated:
             return
-        if frame.array_run is self._array_run(current) and frame.n_commands_done == frame.array_run.n_commands_sent:
+        array_run = self.canvas.array_run
+        if array_run is frame.array_run and frame.n_commands_done == array_run.n_commands_sent:
             self._submit(current)
 
     def _submit(self, position: Position) -> None:
@@ -149,7 +127,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         self.commands.submit(position, compute)
 
     def _show(self, position: Position, question: Query | None) -> None:
-        seg, array_run = self.commands.segmentation, self._array_run(position)
+        seg, array_run = self.commands.segmentation, self.commands.array_run(position)
         self.question, self._position, self._nothing_left = question, position, question is None
         if question is not None and seg is not None and array_run is not None and seg.layers.labels is not None:
             values = np.where(question.propagation >= FOLLOWS, FOLLOWING, 0)
@@ -170,7 +148,3 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         self.question = None
         if (seg := self.commands.segmentation) is not None:
             seg.layers.hide_question()
-
-    def _array_run(self, position: Position) -> ArrayRun | None:
-        seg = self.commands.segmentation
-        return None if seg is None else seg.array_runs.get(position)

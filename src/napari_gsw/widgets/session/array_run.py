@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,44 +15,29 @@ from napari_gsw.core.posterior.label_table import Columns, measure_labels, measu
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import find_background_sites, find_objects
 from napari_gsw.core.posterior.result import Result, Trace, make_result, make_trace
-from napari_gsw.core.posterior.uncertainty import (
-    BoundaryFaces,
-    compute_site_entropy,
-    find_boundary_faces,
-    make_boundary_image,
-)
+from napari_gsw.core.posterior.uncertainty import compute_site_entropy, find_boundary_faces, make_boundary_image
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.lazy_labels import LazySiteImage
 
+# A label image of 16 bits: an array, or a LazySiteImage, which is indexed like one.
+LabelArray = Any
+
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """Content of a frame.
-
-    Attributes
-    ----------
-    show : the current or another state.
-    wanted : which of "boundary", "entropy", "regions" are displayed.
-    detail : level of the region hierarchy from 0 to 1, or None for the regions of the shown state.
-    background : whether the background is painted.
-    ink : colour of all outlines, or "own" if each has its own.
-    """
+    """Content of a frame."""
 
     show: DisplayedState = "current"
-    wanted: frozenset[str] = frozenset()
-    detail: float | None = None
-    background: bool = True
-    ink: str = "own"
+    wanted: frozenset[str] = frozenset()  # of "boundary", "entropy", "regions"
+    detail: float | None = None  # level of the region hierarchy from 0 to 1; None for regions of the shown state
+    background: bool = True  # whether it is painted
+    ink: str = "own"  # colour of all outlines, or "own" if each has its own
 
     def record(self, regions: bool) -> dict[str, Any]:
         """Describe an export for its provenance; the detail only if it is of `regions`."""
         return {"show": self.show, "detail": self.detail if regions else None, "regions": regions}
-
-
-# A label image of 16 bits: an array, or a LazySiteImage, which is indexed like one.
-LabelArray = Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,45 +49,28 @@ class LockedImage:
     edits: FixedPixels | None
 
 
+@dataclass(eq=False)
 class ArrayRun:
-    """An interactive run with what its images need.
+    """An interactive run with what its images need."""
 
-    Attributes
-    ----------
-    interactive : the run.
-    image, axes : the array that is segmented, in memory or lazy, and its axes.
-    n_commands_sent, n_commands_done : number of commands of the user that were submitted and carried out.
-    rate : sweeps per second in the last run.
-    verdict, has_converged : the last diagnostic summary.
-    unusable : number of pixels that are NaN or infinite.
-    pictured : what was fixed in the last image of regions.
-    images : the several images that the array is made of; None if it is one.
-    plan : the :class:`~napari_gsw.widgets.session.run_plan.RunPlan` that made it.
-    """
-
-    def __init__(
-        self,
-        interactive: InteractiveRun,
-        image: Any,
-        axes: str,
-        means: NDArray[np.float64],
-        channel_names: tuple[str, ...] = (),
-        pixel_size: float = 1.0,
-        images: list[NDArray[Any]] | None = None,
-    ) -> None:
-        self.interactive, self.image, self.axes = interactive, image, axes
-        self.channel_names, self.pixel_size = channel_names, pixel_size
-        self.images = images
-        self.n_commands_sent = self.n_commands_done = 0
-        self.rate = 0.0
-        self.verdict, self.has_converged = "", False
-        self.unusable = 0
-        self.pictured: FixedPixels | None = None
-        self.plan: Any = None
-        # Each with the sites that it belongs to, which a scribble may split.
-        self._means = self.sites, means
-        self._faces: tuple[Sites | BlockedLabels, BoundaryFaces] | None = None
-        self._held: LockedImage | None = None
+    interactive: InteractiveRun
+    image: Any  # the array that is segmented, in memory or lazy
+    axes: str
+    channel_names: tuple[str, ...] = ()
+    pixel_size: float = 1.0
+    images: list[NDArray[Any]] | None = None  # those that the array is made of; None if it is one
+    plan: Any = None  # the RunPlan that made it
+    unusable: int = 0  # number of pixels that are NaN or infinite
+    n_commands_sent: int = 0  # commands of the user that were submitted
+    n_commands_done: int = 0  # and carried out
+    rate: float = 0.0  # sweeps per second in the last run
+    verdict: str = ""  # the last diagnostic summary
+    has_converged: bool = False
+    pictured: FixedPixels | None = None  # what was fixed in the last image of regions
+    newest: Frame | None = None  # left by the worker
+    frame: Frame | None = None  # taken by the window; at first that of the run before
+    _made: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    _held: LockedImage | None = None
 
     @property
     def is_up_to_date(self) -> bool:
@@ -121,20 +89,11 @@ class ArrayRun:
         """Whether the image does not fit into memory."""
         return isinstance(self.sites, BlockedLabels)
 
-    @property
-    def means(self) -> NDArray[np.float64]:
-        """(n, channels) mean values of the sites."""
-        sites = self.sites
-        if self._means[0] is not sites and not isinstance(sites, BlockedLabels):
-            self._means = sites, mean_channels_per_site(self.image, self.axes, sites)
-        return self._means[1]
-
-    @property
-    def faces(self) -> BoundaryFaces:
-        """Pixel faces between neighbouring sites."""
-        if self._faces is None or self._faces[0] is not self.sites:
-            self._faces = self.sites, find_boundary_faces(self.interactive.problem)
-        return self._faces[1]
+    def _of_sites(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a value that is made anew when a scribble has split sites."""
+        if name not in self._made or self._made[name][0] is not self.sites:
+            self._made[name] = self.sites, make()
+        return self._made[name][1]
 
     # ---- label images
 
@@ -192,7 +151,7 @@ class ArrayRun:
             for ends in problem.edges.T:
                 np.maximum.at(highest, ends, (1 - together).astype(np.float32))
             return self._paint_values(highest)
-        return make_boundary_image(problem, together, self.faces)
+        return make_boundary_image(problem, together, self._of_sites("faces", lambda: find_boundary_faces(problem)))
 
     def entropy(self, together: NDArray[np.float64]) -> Any:
         """Make the image of neighbour entropy."""
@@ -214,7 +173,12 @@ class ArrayRun:
             return wrap_to_uint16(summary.labels)
         return self._regions(numbers, detail, wrap_to_uint16)
 
-    def _regions(self, numbers: NDArray[np.integer], detail: float | None, cast: Cast) -> LabelArray:
+    def _regions(
+        self,
+        numbers: NDArray[np.integer],
+        detail: float | None,
+        cast: Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]],
+    ) -> LabelArray:
         summary, settings, problem = self.interactive.summary, self.interactive.settings, self.interactive.problem
         min_pixels = problem.smallest_region(settings.min_region)
         at_detail = detail is not None and summary.is_estimated
@@ -249,8 +213,8 @@ class ArrayRun:
     def exports_regions(self, view: DisplayOptions) -> bool:
         """Return whether regions are exported, or else clusters.
 
-        Objects are always exported, because labels of their clusters mean nothing. Otherwise what is outlined is
-        exported, except that clusters with labels chosen by the user keep these.
+        Objects always are, because labels of their clusters mean nothing. Otherwise what is outlined is exported,
+        except that clusters with labels chosen by the user keep these.
         """
         objects = self.interactive.settings.view == "objects" and not self.interactive.problem.closed
         outlined = view.detail is not None or not self.interactive.keeps_displayed_labels
@@ -274,21 +238,28 @@ class ArrayRun:
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
         """Measure the regions of a partition, site by site."""
-        run = self.interactive
-        names, size = self.channel_names, self.pixel_size
-        return measure_regions(run.problem, numbers, run.pixels, together, self.means, run.locks, names, size)
+        run, sites = self.interactive, self.sites
+        if isinstance(sites, BlockedLabels):
+            assert run.problem.graph is not None
+            means = run.problem.graph.means
+        else:
+            means = self._of_sites("means", lambda: mean_channels_per_site(self.image, self.axes, sites))
+        return measure_regions(
+            run.problem, numbers, run.pixels, together, means, run.locks, self.channel_names, self.pixel_size
+        )
 
     def measuring(
         self, source: ImageSource, labels: LabelArray, clusters: NDArray[np.integer] | None = None
     ) -> Callable[[], list[Columns]]:
         """Return a function that measures a label image in any thread: one table, or one for each of several images.
 
-        Parameters
-        ----------
-        clusters : (n,) label of each site's displayed cluster; those of the summary by default.
+        `clusters` (n,) has the label of each site's displayed cluster; by default that of an export.
         """
-        summary, problem = self.interactive.summary, self.interactive.problem
-        numbers = None if clusters is None else self.interactive.map_to_current_sites(np.asarray(clusters, np.int64))
+        interactive = self.interactive
+        summary, problem = interactive.summary, interactive.problem
+        if clusters is None and interactive.keeps_displayed_labels:
+            clusters = interactive.named(summary.clusters)
+        numbers = None if clusters is None else interactive.map_to_current_sites(np.asarray(clusters, np.int64))
         options: dict[str, Any] = {"clusters": numbers, **source.ruler}
         if not self.is_chunked:  # whose features have other channels than the image
             options["names"] = self.channel_names
@@ -302,14 +273,6 @@ class ArrayRun:
             return measure_labels(source.plane(labels, index), images[index], axes, summary, sites=sites, **options)
 
         return lambda: [measure_image(index) for index in range(len(images))]
-
-    def final_tables(
-        self, source: ImageSource, labels: LabelArray, clusters: NDArray[np.integer] | None = None
-    ) -> list[Columns]:
-        """Measure an export: one table, or one for each of several images; `clusters` (n,) as of :meth:`seen`."""
-        if clusters is None and self.interactive.keeps_displayed_labels:
-            clusters = self.interactive.named(self.interactive.summary.clusters)
-        return self.measuring(source, labels, clusters)()
 
     def traces(self) -> list[Trace]:
         """Return the traces of the chains."""
@@ -341,9 +304,6 @@ def count_labels(labels: LabelArray) -> int:
     return int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
-Cast = Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]]
-
-
 def to_uint32(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
     """Convert labels to 32 bits, which suffice for every site and object."""
     return numbers.astype(np.uint32)
@@ -354,52 +314,34 @@ def wrap_to_uint16(numbers: NDArray[np.integer]) -> NDArray[np.uint16]:
     return np.where(numbers > 0, (numbers.astype(np.int64) - 1) % MAX_LABEL + 1, 0).astype(np.uint16)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Frame:
-    """The display of one array at one moment.
-
-    Attributes
-    ----------
-    n_commands_done : number of commands that its chain had carried out.
-    labels : label image; clusters keep their labels from frame to frame.
-    numbers : (n,) the same for the sites.
-    traces : (sweeps, 3) log posterior, number of clusters and entropy of their sizes, of each chain.
-    rate : sweeps per second so far.
-    corrections : number of corrections in effect.
-    boundary, entropy : images, or None where they are not wanted or not known.
-    regions, n_regions : label image of regions or objects (`kind`), and their number, 0 if unknown.
-    held : what is locked or fixed; None if nothing has been so far.
-    verdict, has_converged : diagnostic summary.
-    edits : objects or regions that the user has fixed, or None.
-    is_estimated : whether the burn-in is over, so that there are posterior samples.
-    table : columns of the region table, or None if it is not new.
-    provenance : what made it, at the end of a run.
-    """
+    """The display of one array at one moment; images are None where they are not wanted or not known."""
 
     array_run: ArrayRun
-    n_commands_done: int
+    n_commands_done: int  # that its chain had carried out
     sweep: int
     target: int
     show: DisplayedState
-    labels: LabelArray
-    numbers: NDArray[np.int64]
+    labels: LabelArray  # clusters keep their labels from frame to frame
+    numbers: NDArray[np.int64]  # (n,) the same for the sites
     locks: NDArray[np.bool_]
     n_clusters: int
     best: float
     best_sweep: int
-    traces: list[NDArray[np.float64]]
-    marks: tuple[int, ...]
-    corrections: int
-    rate: float
+    traces: list[NDArray[np.float64]]  # (sweeps, 3) log posterior, clusters, entropy of their sizes, of each chain
+    marks: tuple[int, ...]  # sweeps of corrections
+    corrections: int  # number in effect
+    rate: float  # sweeps per second so far
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
-    regions: LabelArray | None = None
-    held: LockedImage | None = None
-    n_regions: int = 0
+    regions: LabelArray | None = None  # or objects, see `kind`
+    held: LockedImage | None = None  # what is locked or fixed; None if nothing has been so far
+    n_regions: int = 0  # 0 if unknown
     kind: str = "region"
-    verdict: str = ""
+    verdict: str = ""  # diagnostic summary
     has_converged: bool = False
-    edits: FixedPixels | None = None
-    is_estimated: bool = False
-    table: dict[str, NDArray[Any]] | None = None
-    provenance: dict[str, Any] | None = None
+    edits: FixedPixels | None = None  # objects or regions that the user has fixed
+    is_estimated: bool = False  # the burn-in is over, so that there are posterior samples
+    table: dict[str, NDArray[Any]] | None = None  # columns of the region table
+    provenance: dict[str, Any] | None = None  # at the end of a run

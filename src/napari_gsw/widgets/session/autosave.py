@@ -53,16 +53,11 @@ class Restorable(NamedTuple):
 
 
 class Autosaver(QObject):  # type: ignore[misc]
-    """Saves the current segmentation.
+    """Saves the current segmentation."""
 
-    Signals
-    -------
-    written : path of a saved session; emitted from the thread that wrote it.
-    refused : why an autosave failed; likewise.
-    """
-
-    written = Signal(str)
-    refused = Signal(str)
+    # Emitted from the thread that saves.
+    written = Signal(str)  # path of a saved session
+    refused = Signal(str)  # why an autosave failed
 
     def __init__(self, commands: CommandQueue, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -70,19 +65,15 @@ class Autosaver(QObject):  # type: ignore[misc]
         # Returns more state of the window to be saved, ready for JSON.
         self.words: Callable[[], Mapping[str, Any]] = dict
         self._autosave: Autosave | None = None
-        self._path: Path | None = None
         self._images: tuple[SavedImage, ...] = ()
         self._window: dict[str, Any] = {}
         self._segmentation: Segmentation | None = None
-        commands.about_to_launch.connect(self._begin)
+        commands.launched.connect(self._begin)
 
     def save(self, path: Path, embed: bool = False) -> list[str]:
         """Save to a file between two sweeps, with the image in it if `embed`.
 
-        Returns
-        -------
-        list of str
-            Names of images that are neither embedded nor in a file of their own.
+        Return the names of images that are neither embedded nor in a file of their own.
         """
         seg = self.commands.segmentation
         if seg is None or not seg.array_runs:
@@ -105,14 +96,12 @@ class Autosaver(QObject):  # type: ignore[misc]
         return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.words()}
 
     def _begin(self) -> None:
-        """Autosave the run that is about to begin."""
         seg, run = self.commands.segmentation, self.commands.run
         if seg is None or run is None or not get_preference("autosave"):
             return
         if seg is not self._segmentation:
             self._release()
-            self._path = new_autosave()
-            self._autosave = Autosave(self._path, tell=self._refuse)
+            self._autosave = Autosave(new_autosave(), tell=self._refuse)
             self._segmentation = seg
         self._images, self._window = self._describe(seg)
         run.keep = lambda at_once: self._keep(run.array_runs, run.abandoned or not run.stopping, at_once)
@@ -130,10 +119,9 @@ class Autosaver(QObject):  # type: ignore[misc]
             self.refused.emit(reason)
 
     def close(self) -> None:
-        """Release the autosave, which can then be restored.
+        """Release the autosave. While an event loop runs, it is written in the background and Python waits for it at exit.
 
-        While an event loop runs, it is written in the background and Python waits for it at exit. Nothing can be
-        written after that.
+        Nothing can be written after that.
         """
         autosave = self._autosave
         self._release()
@@ -148,9 +136,16 @@ class Autosaver(QObject):  # type: ignore[misc]
             app.aboutToQuit.connect(wait_for_released)
 
     def _release(self) -> None:
-        if self._autosave is not None and self._path is not None:
-            release_autosave(self._path, self._autosave)
-        self._autosave = self._path = self._segmentation = None
+        """Stop using the autosave: it can be restored once it is written, which happens in the background."""
+        if (autosave := self._autosave) is not None:
+
+            def finish() -> None:
+                _own_paths.discard(Path(autosave.path))
+                _released.discard(autosave)
+
+            _released.add(autosave)
+            autosave.leave(finish)
+        self._autosave = self._segmentation = None
 
 
 def _make_session(
@@ -177,17 +172,6 @@ def new_autosave() -> Path:
     return path
 
 
-def release_autosave(path: Path, autosave: Autosave) -> None:
-    """Stop using an autosave: it can be restored once it is written, which happens in the background."""
-
-    def finish() -> None:
-        _own_paths.discard(path)
-        _released.discard(autosave)
-
-    _released.add(autosave)
-    autosave.leave(finish)
-
-
 def all_written() -> bool:
     """Return whether all released autosaves are written."""
     return not _released
@@ -207,8 +191,9 @@ def discard_autosave(path: Path) -> None:
 
 def list_restorable() -> Iterator[Restorable]:
     """Yield the autosaves that no window uses, newest first; each file is opened when it is asked for."""
-    titles = ((path, read_title(path)) for path in _list_abandoned())
-    return (Restorable(path, title) for path, title in titles if title is not None)
+    for path in _list_abandoned():
+        if (title := read_title(path)) is not None:
+            yield Restorable(path, title)
 
 
 def _list_abandoned() -> list[Path]:

@@ -1,159 +1,98 @@
-"""Corrections by the user (scribbles, locks, Reset) as commands to the chain that can be undone."""
+"""Corrections by the user as commands to the chain that can be undone: scribbles, locks, edits of objects.
+
+A scribble on objects or regions, or a key there (accept, merge, cut, delete, draw), is interpreted for the displayed
+labels (:mod:`napari_gsw.core.posterior.object_edits`), shown at once, and handed to the chain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from napari.layers import Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
+from napari_gsw.core.array_types import PointArray
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.posterior.object_edits import (
+    Edit,
+    Tool,
+    accept_object,
+    delete_object,
+    edit_from_scribble,
+    find_unused_labels,
+)
 from napari_gsw.core.sites.scribbles import Scribble, make_scribble, trace_path
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.common.undo import UndoStack
 from napari_gsw.widgets.layers.brush import Brush
+from napari_gsw.widgets.layers.cursor import find_label
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun, Frame, wrap_to_uint16
+from napari_gsw.widgets.session.array_run import ArrayRun, wrap_to_uint16
 from napari_gsw.widgets.session.layer_view import LayerView
-from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import Command, CommandQueue
+
+Action = Literal["accept", "merge", "cut", "delete", "draw"]
+# Keys that napari does not use on Labels layers; they work while the layer of regions is selected.
+EDIT_KEYS: dict[Action, str] = {"accept": "A", "merge": "J", "cut": "C", "delete": "D", "draw": "N"}
+# Width in pixels of the line with which objects are cut and merged.
+THIN = 1
 
 
 class CorrectionStep:
-    """One correction at a position, as a step of the undo stack; all of it goes through the chain as commands.
-
-    Attributes
-    ----------
-    owner : the corrections that it belongs to.
-    keeps_chains : whether it keeps chains alive that are not displayed.
-    """
+    """One correction at a position, as a step of the undo stack; all of it goes through the chain as commands."""
 
     keeps_chains = False
 
-    def __init__(self, owner: object, canvas: LayerView, position: Position, interactive: InteractiveRun) -> None:
-        self.owner, self._canvas, self._position, self._interactive = owner, canvas, position, interactive
+    def __init__(self, owner: Corrections, position: Position, interactive: InteractiveRun) -> None:
+        self.owner, self._position, self._interactive = owner, position, interactive
         self._refused = False
-        # Whether the chain has it among its corrections; None until the command is carried out.
-        self._in_effect: bool | None = None
 
     @property
     def is_obsolete(self) -> bool:
-        """Whether it can no longer be undone."""
-        seg = self._canvas.commands.segmentation
-        array_run = None if seg is None else seg.array_runs.get(self._position)
+        array_run = self.owner.commands.array_run(self._position)
         return self._refused or array_run is None or array_run.interactive is not self._interactive
 
-    def first(self, command: Command) -> Command:
-        """Return the command that makes the correction and notes whether it had any effect."""
-
-        def act(interactive: InteractiveRun) -> None:
-            before = len(interactive.log.corrections)
-            try:
-                command(interactive)
-            finally:
-                self._in_effect = len(interactive.log.corrections) > before
-                self._refused = not self._in_effect
-
-        return act
+    def carry_out(self, interactive: InteractiveRun, command: Command) -> None:
+        """Make the correction and note whether it had any effect."""
+        before = len(interactive.log.corrections)
+        try:
+            command(interactive)
+        finally:
+            self._refused = len(interactive.log.corrections) == before
 
     def undo(self) -> None:
-        """Undo the correction."""
-        self._submit(self._undo)
+        self._submit(InteractiveRun.undo)
 
     def redo(self) -> None:
-        """Make the correction again."""
-        self._submit(self._redo)
+        self._submit(InteractiveRun.redo)
 
     def _submit(self, command: Command) -> None:
-        self._canvas.show_current()
-        self._canvas.commands.submit(self._position, command)
-
-    def _undo(self, interactive: InteractiveRun) -> None:
-        if self._in_effect:
-            self._in_effect = not interactive.undo()
-
-    def _redo(self, interactive: InteractiveRun) -> None:
-        if self._in_effect is False and not self._refused:
-            self._in_effect = interactive.redo()
-
-
-@dataclass(eq=False)
-class SegmentationState:
-    """The plan of the last run, the runs of the arrays, the newest frame of each, and the displayed detail."""
-
-    plan: RunPlan
-    array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
-    frames: dict[Position, Frame] = field(default_factory=dict)
-    detail: float | None = None
-
-
-@dataclass(eq=False)
-class ResetStep:
-    """A Reset as a step of the undo stack: undo and redo exchange the present state of a segmentation and another.
-
-    Attributes
-    ----------
-    owner : the session.
-    aside : the state that is not displayed.
-    exchange : displays `aside` once no run is on, and puts the displayed state in its place.
-    is_void : whether the segmentation is gone.
-    """
-
-    owner: object
-    segmentation: Segmentation
-    aside: SegmentationState
-    exchange: Callable[[ResetStep], None]
-    is_void: Callable[[Segmentation], bool]
-    keeps_chains: bool = True
-
-    @property
-    def is_obsolete(self) -> bool:
-        """Whether it can no longer be undone."""
-        return self.is_void(self.segmentation)
-
-    def undo(self) -> None:
-        """Show the state before the Reset."""
-        self.exchange(self)
-
-    redo = undo
-
-
-# Seconds that a scribble waits for the chain before it is drawn: unnoticeable, and less than it takes to paint twice.
-MOMENT = 0.06
+        self.owner.canvas.show_current()
+        # It may have been refused after the user has asked for its undo.
+        self.owner.commands.submit(self._position, lambda run: None if self._refused else command(run))
 
 
 class Corrections(QObject):  # type: ignore[misc]
-    """Scribbles and locks of the current segmentation.
+    """Scribbles and locks of the current segmentation."""
 
-    Signals
-    -------
-    changed : a correction is displayed, and on its way to the chain.
-    detached : the label layer was given other data, and is no longer ours.
-
-    Attributes
-    ----------
-    lock_strokes : whether every scribble is locked at once.
-    steps : the undo stack.
-    """
-
-    changed = Signal()
-    detached = Signal()
+    changed = Signal()  # a correction is displayed, and on its way to the chain
+    detached = Signal()  # the label layer was given other data, and is no longer ours
 
     def __init__(
         self, commands: CommandQueue, canvas: LayerView, steps: UndoStack, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self.commands, self.canvas, self.steps = commands, canvas, steps
-        self.lock_strokes = bool(get_preference("lock_painted"))
+        self.lock_strokes = bool(get_preference("lock_painted"))  # every scribble is locked at once
         canvas.labels_added.connect(self.attach_brush)
         canvas.painted_late.connect(self._add_late_paint)
 
     def keep_strokes(self, keep: bool) -> None:
-        """Lock every scribble from now on, or not."""
         self.lock_strokes = keep
 
     def lock_painted(self) -> None:
@@ -173,13 +112,11 @@ class Corrections(QObject):  # type: ignore[misc]
         self._correct(lock)
 
     def unlock(self, number: int | None = None) -> None:
-        """Unlock the sites of a label, or all."""
         self._correct(
             lambda run: run.unlock(np.flatnonzero(run.locks if number is None else run.display_labels == number))
         )
 
     def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
-        """Give sites a label and lock them."""
         self.canvas.leave_history()
         self.submit(position, partial(InteractiveRun.paint, sites=sites, number=number, lock=True))
 
@@ -198,20 +135,14 @@ class Corrections(QObject):  # type: ignore[misc]
 
     def submit(self, position: Position, command: Command) -> None:
         """Have a correction made to the chain at a position, as a step that can be undone."""
-        seg = self.commands.segmentation
-        if seg is not None and position in seg.array_runs:
-            step = CorrectionStep(self, self.canvas, position, seg.array_runs[position].interactive)
-            self.commands.submit(position, step.first(command))
+        if (array_run := self.commands.array_run(position)) is not None:
+            step = CorrectionStep(self, position, array_run.interactive)
+            self.commands.submit(position, partial(step.carry_out, command=command))
             self.steps.push(step)
-
-    def forget(self) -> None:
-        """Remove all corrections from the undo stack."""
-        self.steps.forget(self)
 
     # ---- the brush
 
     def attach_brush(self) -> None:
-        """Watch the label layers for paint."""
         seg = self.commands.segmentation
         assert seg is not None
         self.detach_brush()
@@ -222,7 +153,6 @@ class Corrections(QObject):  # type: ignore[misc]
                 self.canvas.brushes.append(Brush(layer, paint, replace, self.steps.undo, self.steps.redo, confirm))
 
     def detach_brush(self) -> None:
-        """Stop watching the label layers."""
         for brush in self.canvas.brushes:
             brush.detach()
         self.canvas.brushes.clear()
@@ -247,12 +177,8 @@ class Corrections(QObject):  # type: ignore[misc]
                 continue
             self.canvas.leave_history()
             self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
-            # Shown at once: with what follows from it, or else as it is until the chain confirms it.
-            if self.commands.answered(position, MOMENT):
-                self.canvas.collect()
-                self.canvas.draw()
-            else:
-                self.canvas.write(position, self._snap_to_sites(position, array_run, stroke, written))
+            # Shown at once, until the chain has followed.
+            self.canvas.write(position, self._snap_to_sites(array_run, stroke, written))
             self.changed.emit()
 
     def _confirm_label(self, layer: Labels, path: NDArray[np.float64]) -> None:
@@ -274,21 +200,18 @@ class Corrections(QObject):  # type: ignore[misc]
 
     def _add_late_paint(self, position: Position, paint: NDArray[np.uint16]) -> None:
         """Take paint from before the first frame of a chain as a scribble."""
-        seg = self.commands.segmentation
-        array_run = None if seg is None else seg.array_runs.get(position)
-        if seg is None or array_run is None:
+        if (array_run := self.commands.array_run(position)) is None:
             return
         stroke = make_scribble(array_run.interactive.problem.site_image, np.zeros_like(paint), paint)
         if stroke.sites.size:
             self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
             self.changed.emit()
 
-    def _snap_to_sites(
-        self, position: Position, array_run: ArrayRun, stroke: Scribble, written: NDArray[np.uint16]
-    ) -> NDArray[np.uint16]:
+    @staticmethod
+    def _snap_to_sites(array_run: ArrayRun, stroke: Scribble, written: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """Return the label image with a scribble: its whole sites, or its pixels where sites may be split."""
         interactive = array_run.interactive
-        frame, values = self.canvas.frames.get(position), np.zeros(interactive.problem.n, np.int64)
+        frame, values = array_run.frame, np.zeros(interactive.problem.n, np.int64)
         as_sites = np.ones(len(stroke.sites), bool)
         if frame is not None and len(frame.locks) == len(values):
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
@@ -311,3 +234,154 @@ class Corrections(QObject):  # type: ignore[misc]
             self._add_scribble(layer, np.empty((0, layer.ndim)))
         else:
             self.detached.emit()
+
+
+class ObjectEditor(QObject):  # type: ignore[misc]
+    """Edits of the layer of regions or objects."""
+
+    changed = Signal()  # the layer or the tool has changed
+    refused = Signal(str)  # why an edit is not possible
+
+    def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
+        # What the next scribble does: "merge", "cut" or "draw"; None for what its label means.
+        self.tool: Action | None = None
+        self._is_taking_tool = False
+        self._brush_size = 0.0
+        self.canvas.regions_added.connect(self.attach)
+        self.canvas.layer_gone.connect(self._layer_gone)
+
+    @property
+    def layer(self) -> Labels | None:
+        return None if self.canvas.region_brush is None else self.canvas.region_brush.layer
+
+    def attach(self) -> None:
+        seg = self.commands.segmentation
+        self.detach()
+        if seg is None or seg.plan.source.is_image_list or seg.layers.regions is None or seg.layers.regions.multiscale:
+            return  # napari does not allow painting on a pyramid
+        layer, steps = seg.layers.regions, self.corrections.steps
+        self.canvas.region_brush = Brush(layer, self._apply_scribble, self._replace_data, steps.undo, steps.redo)
+        for event in (layer.events.mode, layer.events.selected_label):
+            event.connect(self._drop_tool)
+        for action, key in EDIT_KEYS.items():
+            # No partial: napari asks what is bound to a key for its name.
+            def press(layer: Any, action: Action = action) -> None:
+                """Act on the object under the mouse."""
+                self._do(action, find_label(layer, self.canvas.viewer.cursor.position))
+
+            layer.bind_key(key, press, overwrite=True)
+        self.changed.emit()
+
+    def detach(self) -> None:
+        """Stop watching the layer, without a signal: Qt may have destroyed the panel already."""
+        layer = self.layer
+        if layer is None or self.canvas.region_brush is None:
+            return
+        self.canvas.region_brush.detach()
+        self.canvas.region_brush = None
+        for event in (layer.events.mode, layer.events.selected_label):
+            event.disconnect(self._drop_tool)
+        for key in EDIT_KEYS.values():
+            layer.bind_key(key, None)
+        self.tool = None
+
+    def act(self, action: Action) -> None:
+        """Accept or delete the object of the selected label, or take a tool for the next scribbles."""
+        if self.layer is not None:
+            self._do(action, int(self.layer.selected_label))
+
+    def _do(self, action: Action, number: int) -> None:
+        if action in ("merge", "cut", "draw"):
+            self.take(None if self.tool == action else action)
+        elif (position := self.canvas.position) is not None and (shown := self._shown()) is not None:
+            edit = accept_object if action == "accept" else delete_object
+            self._try(position, lambda: edit(shown, number, self._are_objects(position)))
+
+    def take(self, tool: Action | None) -> None:
+        layer, shown = self.layer, self._shown()
+        if layer is None or shown is None:
+            return
+        self.canvas.viewer.layers.selection.active = layer
+        if self.tool in ("merge", "cut"):
+            layer.brush_size = self._brush_size
+        self._is_taking_tool = True
+        if tool is None:
+            layer.mode = "pan_zoom"
+        else:
+            layer.mode = "erase" if tool == "cut" else "paint"
+            layer.selected_label = find_unused_labels(shown)[0]
+            if tool != "draw":
+                self._brush_size, layer.brush_size = layer.brush_size, THIN
+        self._is_taking_tool = False
+        self.tool = tool
+        self.changed.emit()
+
+    def _drop_tool(self, event: Any = None) -> None:
+        """Drop the tool when the user chooses another mode or label in the controls of the layer."""
+        if self._is_taking_tool or self.tool is None:
+            return
+        if self.tool != "draw" and self.layer is not None:
+            self.layer.brush_size = self._brush_size
+        self.tool = None
+        self.changed.emit()
+
+    # ---- scribbles
+
+    def _apply_scribble(self, path: PointArray) -> None:
+        seg, layer = self.commands.segmentation, self.layer
+        if seg is None or layer is None:
+            return
+        tool: Tool = self.tool if self.tool in ("merge", "cut") else "paint"
+        for position, shown in list(seg.written_regions.items()):
+            array_run = seg.array_runs.get(position)
+            painted = np.array(layer.data[seg.plan.source.index(position)])
+            if array_run is None or np.array_equal(painted, shown):
+                continue
+            path_here, mask = seg.plan.source.path_at(path, position), np.asarray(array_run.sites) > 0
+            are_objects = self._are_objects(position)
+            self.canvas.write_regions(position, shown)  # until it is known what the scribble means
+            self._try(position, partial(edit_from_scribble, shown, painted, path_here, are_objects, mask, tool))
+
+    def _replace_data(self) -> None:
+        """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
+        seg, layer = self.commands.segmentation, self.layer
+        if seg is None or layer is None:
+            return
+        if seg.layers.fits(layer):
+            self._apply_scribble(np.empty((0, layer.ndim)))
+        else:
+            self.canvas.layer_removed(layer)
+
+    def _try(self, position: Position, make_edit: Callable[[], Edit | None]) -> None:
+        """Show an edit and hand it to the chain, or report why it is not possible."""
+        seg = self.commands.segmentation
+        assert seg is not None
+        try:
+            edit = make_edit()
+            if edit is None:
+                return
+            seg.array_runs[position].interactive.check_edit()
+        except InputError as reason:
+            self.refused.emit(str(reason))
+            return
+        self.canvas.leave_history()
+        self.corrections.submit(position, partial(InteractiveRun.edit, edit=edit))
+        self.canvas.write_regions(position, edit.after)
+        self.corrections.changed.emit()
+
+    def _shown(self) -> Any:
+        """Return the label image of the displayed regions; None if there are none yet."""
+        seg, position = self.commands.segmentation, self.canvas.position
+        return None if seg is None or position is None else seg.written_regions.get(position)
+
+    def _are_objects(self, position: Position) -> bool:
+        """Return whether objects on a background are displayed."""
+        array_run = self.commands.array_run(position)
+        return array_run is not None and array_run.frame is not None and array_run.frame.kind == "object"
+
+    def _layer_gone(self, name: str) -> None:
+        if name == "regions":
+            self.detach()
+            self.changed.emit()

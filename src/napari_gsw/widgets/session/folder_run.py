@@ -43,23 +43,14 @@ class PaintedImage(NamedTuple):
 
 
 class FolderRun(QObject):  # type: ignore[misc]
-    """Segments every image of a folder with the settings of the window, or resumes a run that was stopped.
+    """Segments every image of a folder with the settings of the window, or resumes a run that was stopped."""
 
-    Attributes
-    ----------
-    rows : one for each image, with the columns of ``batch.csv``; `status` is `left` until the image is done or failed.
-
-    Signals
-    -------
-    changed : an image is done or failed.
-    ended : a summary of all images.
-    """
-
-    changed = Signal()
-    ended = Signal(str)
+    changed = Signal()  # an image is done or failed
+    ended = Signal(str)  # with a summary of all images
 
     def __init__(self, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        # One for each image, with the columns of batch.csv; `status` is `left` until the image is done or failed.
         self.rows: list[Record] = []
         self.folder = self.output = Path()
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,12 +60,10 @@ class FolderRun(QObject):  # type: ignore[misc]
 
     @property
     def running(self) -> bool:
-        """Whether the process runs."""
         return self._process is not None
 
     @property
     def finished(self) -> int:
-        """Number of images that are done or failed."""
         return sum(row["status"] in (DONE, FAILED) for row in self.rows)
 
     def start(
@@ -86,17 +75,29 @@ class FolderRun(QObject):  # type: ignore[misc]
         seed: int,
         painted: PaintedImage | None = None,
     ) -> None:
-        """Start the process, or raise an InputError."""
-        spec = self._make_spec(folder, output, preset, settings, seed, painted)
+        if output.resolve() == folder.resolve():
+            raise InputError("results go into another folder than the images")
+        # Axes and spacing are those of each file.
+        values = settings.replace(axes=Settings().axes, spacing=Settings().spacing).to_dict()
+        teachers: tuple[ReferenceImage, ...] = ()
+        if painted is not None:
+            ensure_folder(output)
+            teacher = ReferenceImage((output / TAUGHT_IMAGE).absolute(), (output / TAUGHT_PAINT).absolute())
+            for path, array in zip(teacher, painted, strict=True):
+                with replace_atomically(path) as new:
+                    np.save(new, array)
+            teachers, values = (teacher,), values | shared_preset(preset)
+        choice, extras = choose("gsw", DEFAULT_PRESET, values), OutputOptions(table=True)
+        spec = BatchSpec(folder, choice, seed, extras=extras, teachers=teachers)
         images = select_images(folder, output, spec.selection)
         if not images:
             raise InputError(f"there is no image in {str(folder)!r}")
-        scratch = tempfile.mkdtemp(prefix="napari-gsw-")
-        self._log, settings_file = Path(scratch) / "log.txt", Path(scratch) / "settings.json"
-        settings_file.write_text(json.dumps({**spec.choice.settings.to_dict(), "seed": seed}))
+        scratch = Path(tempfile.mkdtemp(prefix="napari-gsw-"))
+        self._log, settings_file = scratch / "log.txt", scratch / "settings.json"
+        settings_file.write_text(json.dumps({**choice.settings.to_dict(), "seed": seed}))
         command = [sys.executable, "-c", COMMAND, "batch", str(folder), "-o", str(output)]
         command += ["--settings", str(settings_file), "--resume", "--quiet", "--table"]
-        for teacher in spec.teachers:
+        for teacher in teachers:
             command += ["--teach", str(teacher.painted), "--image", str(teacher.image)]
         self.folder, self.output = folder, output
         self._names = [image.name for image in images]
@@ -120,46 +121,25 @@ class FolderRun(QObject):  # type: ignore[misc]
             shutil.rmtree(self._log.parent, ignore_errors=True)
             threading.Thread(target=process.wait, name="napari-gsw-folder", daemon=True).start()
 
-    def _make_spec(
-        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int, painted: PaintedImage | None
-    ) -> BatchSpec:
-        """Make the specification of the batch; axes and spacing are those of each file."""
-        if output.resolve() == folder.resolve():
-            raise InputError("results go into another folder than the images")
-        values = settings.replace(axes=Settings().axes, spacing=Settings().spacing).to_dict()
-        teachers: tuple[ReferenceImage, ...] = ()
-        if painted is not None:
-            ensure_folder(output)
-            teacher = ReferenceImage((output / TAUGHT_IMAGE).absolute(), (output / TAUGHT_PAINT).absolute())
-            for path, array in zip(teacher, painted, strict=True):
-                with replace_atomically(path) as new:
-                    np.save(new, array)
-            teachers, values = (teacher,), values | shared_preset(preset)
-        return BatchSpec(
-            folder, choose("gsw", DEFAULT_PRESET, values), seed, extras=OutputOptions(table=True), teachers=teachers
-        )
-
     def _poll(self) -> None:
         """Read the journal of the process and see whether it has ended."""
-        process = self._process
-        ended = process is None or process.poll() is not None
+        code = None if self._process is None else self._process.poll()
         known = self._journal.read()
         rows = make_report({name: known.get(name, (None, None))[0] for name in self._names})
         if rows != self.rows:
             self.rows = rows
             self.changed.emit()
-        if process is not None and ended:
+        if code is not None:
             self._process = None
             self._timer.stop()
-            verdict = self._summarize(process.returncode)
+            summary = self._summarize(code)
             shutil.rmtree(self._log.parent, ignore_errors=True)
-            self.ended.emit(verdict)
+            self.ended.emit(summary)
 
     def _summarize(self, code: int) -> str:
         failed = sum(row["status"] == FAILED for row in self.rows)
-        done = self.finished - failed
-        words = f"{done} of {len(self.rows)} done" + (f", {failed} failed" if failed else "")
+        summary = f"{self.finished - failed} of {len(self.rows)} done" + (f", {failed} failed" if failed else "")
         if code != 0 and self.finished < len(self.rows):
             last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-            return f"{words}; stopped" + (f": {last[0]}" if last and code > 0 else "")
-        return words
+            return f"{summary}; stopped" + (f": {last[0]}" if last and code > 0 else "")
+        return summary

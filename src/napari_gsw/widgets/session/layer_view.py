@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES, PreviewLayer
 from napari_gsw.widgets.session.array_run import ArrayRun, Frame
-from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
+from napari_gsw.widgets.session.run_plan import Segmentation
 from napari_gsw.widgets.session.run_worker import CommandQueue
 
 # Pixels of a frame that is drawn in one go; milliseconds between the parts of a larger one; and milliseconds without a
@@ -28,51 +27,34 @@ AT_ONCE, BETWEEN_PARTS, STILL = 1 << 23, 10, 400
 
 
 class LayerView(QObject):  # type: ignore[misc]
-    """Draws the current segmentation.
+    """Draws the current segmentation."""
 
-    Signals
-    -------
-    changed : something else is displayed.
-    layers_taken : layers of an earlier run are written to from now on.
-    labels_added, regions_added : the layer of labels, or of regions or objects, has just been made or reused.
-    painted_late : a position, and an image of what was painted there after its chain was begun and before its first
-        frame, which overwrites it.
-    layer_gone : "boundary", "entropy", "regions" or "sites", whose layer the user has removed.
-
-    Attributes
-    ----------
-    frames : the newest frame at each position.
-    drawn : the displayed frame at each position.
-    viewing, viewed : an earlier sweep that the user looks at, and its labels; None if it is the present.
-    outlines_sites : whether outlines of the superpixels are wanted.
-    brushes, region_brush : what watches the layers of labels and of regions for paint, if anything does.
-    """
-
-    changed = Signal()
-    layers_taken = Signal()
-    labels_added = Signal()
-    regions_added = Signal()
+    changed = Signal()  # something else is displayed
+    layers_taken = Signal()  # layers of an earlier run are written to from now on
+    labels_added = Signal()  # the layer of labels has just been made or reused
+    regions_added = Signal()  # or that of regions or objects
+    # A position, and an image of what was painted there after its chain was begun and before its first frame, which
+    # overwrites it.
     painted_late = Signal(object, object)
-    layer_gone = Signal(str)
+    layer_gone = Signal(str)  # "boundary", "entropy", "regions" or "sites": its layer was removed by the user
 
     def __init__(self, viewer: napari.Viewer, commands: CommandQueue, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.viewer, self.commands = viewer, commands
-        self.frames: dict[Position, Frame] = {}
-        self.drawn: dict[Position, Frame] = {}
+        self.drawn: dict[Position, Frame] = {}  # on the screen
+        # An earlier sweep that the user looks at, and its labels.
         self.viewing: int | None = None
         self.viewed: NDArray[np.int64] | None = None
+        # What watches the layers of labels and of regions for paint.
         self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
-        self.outlines_sites = False
+        self.outlines_sites = False  # whether outlines of the superpixels are wanted
         self.preview_layer = PreviewLayer(viewer)
         # What is left to draw of a large frame, and of which segmentation.
         self._parts: tuple[Segmentation | None, deque[Callable[[], None]]] = None, deque()
         self._next_part = QTimer(self, singleShot=True, interval=BETWEEN_PARTS, timeout=self._draw_part)
         self._shown_tables: list[int] = []
-        # Positions whose frames are made anew when they are looked at, or after a while.
-        self._outdated: set[Position] = set()
-        self._catch_up = QTimer(self, singleShot=True, timeout=self._redraw_outdated)
+        self._redraw_later = QTimer(self, singleShot=True, interval=STILL, timeout=self._redraw_others)
 
     @property
     def is_busy(self) -> bool:
@@ -98,64 +80,59 @@ class LayerView(QObject):  # type: ignore[misc]
 
     @property
     def array_run(self) -> ArrayRun | None:
-        """The run of the displayed array."""
-        seg, position = self.commands.segmentation, self.position
-        return None if seg is None or position is None else seg.array_runs[position]
+        return self.commands.array_run(self.position)
 
     @property
     def frame(self) -> Frame | None:
-        """The newest frame of the displayed array."""
-        position = self.position
-        return None if position is None else self.frames.get(position)
+        array_run = self.array_run
+        return None if array_run is None else array_run.frame
 
     # ---- drawing
 
     def collect(self) -> None:
-        """Take the newest frames from the run."""
+        """Take the arrays that the run has prepared, and the newest frames."""
         seg, run = self.commands.segmentation, self.commands.run
         if seg is not None and run is not None:
             seg.array_runs.update(run.array_runs)
-            self.frames.update(run.newest)
+            for array_run in seg.array_runs.values():
+                array_run.frame = array_run.newest or array_run.frame
 
     @property
     def answered(self) -> bool:
         """Whether a frame waits that shows commands carried out since the last one was drawn."""
-        seg = self.commands.segmentation
-        return seg is not None and any(
-            position in self.drawn
-            and self.drawn[position].n_commands_done < frame.n_commands_done
-            and self._is_current(seg, position, frame)
-            for position, frame in self.frames.items()
+        return any(
+            position in self.drawn and self.drawn[position].n_commands_done < frame.n_commands_done
+            for position, frame in self._current_frames()
         )
 
-    def _is_current(self, seg: Segmentation, position: Position, frame: Frame) -> bool:
-        """Return False for a frame from before the last correction, which would show it undone for a moment."""
-        run = seg.array_runs.get(position)
-        return run is frame.array_run and frame.n_commands_done >= frame.array_run.n_commands_sent
+    def _current_frames(self) -> list[tuple[Position, Frame]]:
+        """Return the newest frames, but none from before a correction, which would show it undone for a moment."""
+        runs = {} if self.commands.segmentation is None else self.commands.segmentation.array_runs
+        frames = [(position, run, run.frame) for position, run in runs.items()]
+        return [
+            (position, frame)
+            for position, run, frame in frames
+            if frame is not None and frame.array_run is run and frame.n_commands_done >= run.n_commands_sent
+        ]
 
     def draw(self, force: bool = False) -> bool:
         """Draw every frame that is new; return whether there was one."""
-        seg = self.commands.segmentation
+        seg, run = self.commands.segmentation, self.commands.run
         if seg is None or seg.plan.source.layer not in self.viewer.layers or self.is_busy:
             return False
-        is_drawn = self._draw_preview(seg)
-        for position, frame in list(self.frames.items()):
+        # The coarse preview of an array that has no frame yet.
+        position, preview = (run and run.preview) or ((), None)
+        is_drawn = preview is not self.preview_layer.preview
+        if preview is None:
+            self.preview_layer.remove()
+        elif is_drawn:
+            self.preview_layer.show(seg.plan.source, position, preview)
+        for position, frame in self._current_frames():
             before = self.drawn.get(position)
-            if self._is_current(seg, position, frame) and (force or before is not frame):
+            if force or before is not frame:
                 self.drawn[position], is_drawn = frame, True
                 self._draw_frame(seg, position, frame, before, force)
         return is_drawn
-
-    def _draw_preview(self, seg: Segmentation) -> bool:
-        """Show or remove the coarse preview of an array that has no frame yet; return whether anything changed."""
-        position, preview = (self.commands.run and self.commands.run.preview) or ((), None)
-        if preview is self.preview_layer.preview:
-            return False
-        if preview is None:
-            self.preview_layer.remove()
-        else:
-            self.preview_layer.show(seg.plan.source, position, preview)
-        return True
 
     def _draw_frame(
         self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
@@ -183,9 +160,13 @@ class LayerView(QObject):  # type: ignore[misc]
         are_split = before is not None and len(frame.numbers) != len(before.numbers)
         if (before is None or are_split) and (self.outlines_sites or layers.pictures("sites")):
             parts.append(partial(layers.show_sites, position, frame.array_run.sites))
-        if frame.provenance is not None:
-            for labels in layers.label_layers:
-                _add_provenance(labels, seg.plan, position, frame.provenance)
+        if frame.provenance is not None:  # for the file writer
+            for metadata in [labels.metadata for labels in layers.label_layers]:
+                if not seg.plan.source.stack_shape:
+                    metadata[MADE_BY] = frame.provenance
+                else:
+                    made_by = metadata.setdefault(MADE_BY, {"software": "napari-gsw", "parts": {}})
+                    made_by["parts"][" ".join(map(str, position))] = frame.provenance
         self._parts = seg, deque(parts)
         if frame.labels.size > AT_ONCE and not force:
             self._next_part.start()
@@ -234,9 +215,11 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def show_table(self) -> bool:
         """Show the table of regions; return False if it is not new."""
-        seg = self.commands.segmentation
-        tables = [frame.table for frame in self.frames.values() if frame.table is not None]
-        if seg is None or not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
+        if (seg := self.commands.segmentation) is None:
+            return False
+        frames = [run.frame for run in seg.array_runs.values()]
+        tables = [frame.table for frame in frames if frame is not None and frame.table is not None]
+        if not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
             return False
         self._shown_tables = newest
         if not self.commands.sampling and any(TABLE_AXES in labels.metadata for labels in seg.layers.label_layers):
@@ -262,47 +245,39 @@ class LayerView(QObject):  # type: ignore[misc]
     # ---- what is displayed
 
     def change_view(self, **changes: Any) -> None:
-        """Change fields of :class:`~napari_gsw.widgets.session.array_run.DisplayOptions`."""
-        before = self.commands.view
-        self.commands.view = view = replace(before, **changes)
-        if (seg := self.commands.segmentation) is not None:
-            for name in view.wanted ^ before.wanted:
-                for layer in seg.layers.pictures(name):
-                    layer.visible = name in view.wanted
-            seg.layers.set_outline_colour(view.ink)
-        position = self.position
-        if seg is None or position is None or not self.commands.resting or view.ink != before.ink:
+        """Change fields of :class:`~napari_gsw.widgets.session.array_run.DisplayOptions`, and what is displayed."""
+        before, seg, position = self.commands.view, self.commands.segmentation, self.position
+        self.commands.set_view(**changes)
+        view = self.commands.view
+        if seg is None:
             return
-        if view.detail != before.detail:
-            self.redraw()  # a slider is dragged
+        for name in view.wanted ^ before.wanted:
+            for layer in seg.layers.pictures(name):
+                layer.visible = name in view.wanted
+        seg.layers.set_outline_colour(view.ink)
+        if position is None or not self.commands.resting or view.ink != before.ink:
             return
-        self._outdated = set()
-        self.commands.redraw(position, *(p for p in seg.array_runs if p != position))
+        self.redraw()
+        if view.detail == before.detail:  # or else a slider is dragged
+            self._redraw_others()
 
     def redraw(self) -> None:
-        """Make the displayed frame anew, and others when they are looked at or after a while."""
-        seg, position = self.commands.segmentation, self.position
-        if seg is None or position is None or not self.commands.resting:
-            return
-        self._outdated = {p for p in seg.array_runs if p != position}
-        self._catch_up.start(STILL)  # all of them in the end, because their tables are shown together
-        self.commands.redraw(position)
+        """Make the displayed frame anew; the others, whose tables are shown with its own, when this has not come again."""
+        if (position := self.position) is not None and self.commands.resting:
+            self.commands.redraw(position)
+            self._redraw_later.start()
 
-    def _redraw_outdated(self) -> None:
-        """Make one frame after the other anew; other commands come first."""
-        if self._outdated and self.commands.resting:
-            if self.commands.run is None or not self.commands.run.commands_only:
-                self.commands.redraw(self._outdated.pop())
-            self._catch_up.start(BETWEEN_PARTS)
+    def _redraw_others(self) -> None:
+        self._redraw_later.stop()
+        if (seg := self.commands.segmentation) is not None and self.commands.resting:
+            self.commands.redraw(*(position for position in seg.array_runs if position != self.position))
 
     def layer_removed(self, layer: Layer) -> None:
-        """Stop drawing what the user has removed."""
-        seg = self.commands.segmentation
-        if seg is None:
+        if (seg := self.commands.segmentation) is None:
             return
         name = seg.layers.find_name(layer)
         if name is not None:
-            self.commands.view = replace(self.commands.view, wanted=self.commands.view.wanted - {name})
+            self.commands.set_view(wanted=self.commands.view.wanted - {name})
             self.layer_gone.emit(name)
         seg.layers.forget(layer)
 
@@ -318,11 +293,9 @@ class LayerView(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def leave_history(self) -> None:
-        """Stop showing an earlier sweep; the next frame is drawn."""
         self.viewing = self.viewed = None
 
     def show_current(self) -> None:
-        """Show the present state of the chain."""
         if self.viewing is None:
             return
         self.leave_history()
@@ -332,31 +305,16 @@ class LayerView(QObject):  # type: ignore[misc]
         self.changed.emit()
 
     def moved(self, event: Any = None) -> None:
-        """Show another slice, which the user has chosen."""
         seg = self.commands.segmentation
         if seg is not None and seg.plan.source.stack_shape:
             self.show_current()
-            if (position := self.position) in self._outdated and self.commands.resting:
-                self._outdated.discard(position)
-                self.commands.redraw(position)
             self.changed.emit()
 
     def forget(self) -> None:
         """Forget all frames and the detail, which suits one image only."""
-        self.commands.view = replace(self.commands.view, detail=None)
+        self.commands.set_view(detail=None)
         self._parts[1].clear()
-        self.frames.clear()
         self.drawn.clear()
         self.preview_layer.remove()
         self._shown_tables = []
-        self._outdated = set()
         self.leave_history()
-
-
-def _add_provenance(labels: Layer, plan: RunPlan, position: Position, provenance: dict[str, Any]) -> None:
-    """Store in the layer what made it, for the file writer."""
-    if not plan.source.stack_shape:
-        labels.metadata[MADE_BY] = provenance
-    else:
-        slices = labels.metadata.setdefault(MADE_BY, {"software": "napari-gsw", "parts": {}})["parts"]
-        slices[" ".join(map(str, position))] = provenance

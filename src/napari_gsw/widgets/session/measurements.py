@@ -28,25 +28,16 @@ Tables = list[Columns]
 
 
 class TableUpdater(QObject):  # type: ignore[misc]
-    """Keeps the table of each array up to date with the displayed labels.
+    """Keeps the table of each array up to date with the displayed labels."""
 
-    Signals
-    -------
-    measured : a table has been written to its layer.
-
-    Attributes
-    ----------
-    tables : by position, the label image that was measured and its tables.
-    """
-
-    measured = Signal()
+    measured = Signal()  # a table has been written to its layer
 
     def __init__(
         self, commands: CommandQueue, canvas: LayerView, connections: Connections, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self.commands, self.canvas = commands, canvas
-        self.tables: dict[Position, tuple[Any, Tables]] = {}
+        self.tables: dict[Position, tuple[Any, Tables]] = {}  # with the label image that was measured
         self._segmentation: Segmentation | None = None
         self._worker: WorkerBase | None = None
         self._is_outdated = False
@@ -54,7 +45,7 @@ class TableUpdater(QObject):  # type: ignore[misc]
         self._moves = QTimer(self, singleShot=True, interval=STILL, timeout=self.show)
         connections.stop_on_close(self._timer)
         connections.stop_on_close(self._moves)
-        connections.on_close(self._quit)
+        connections.on_close(lambda: None if self._worker is None else self._worker.quit())
 
     def look(self) -> None:
         """Measure new label images once they stop changing."""
@@ -77,7 +68,6 @@ class TableUpdater(QObject):  # type: ignore[misc]
         self.look()
 
     def move(self) -> None:
-        """Show the table of another array, if there are several."""
         if len(self.tables) > 1:
             self._moves.start()
 
@@ -90,7 +80,6 @@ class TableUpdater(QObject):  # type: ignore[misc]
             self.measured.emit()
 
     def _find_unmeasured(self) -> dict[Position, Any]:
-        """Return the displayed label images that are not measured yet."""
         seg = self.commands.segmentation
         if seg is None or self.commands.sampling or seg.plan.source.is_chunked or self.canvas.viewing is not None:
             return {}
@@ -108,9 +97,9 @@ class TableUpdater(QObject):  # type: ignore[misc]
             return
         jobs = []
         for position, image in images.items():
-            frame = self.canvas.frames.get(position)
-            if frame is not None and frame.array_run is seg.array_runs[position]:
-                jobs.append((position, image, frame.array_run.measuring(seg.plan.source, image, frame.numbers)))
+            array_run = seg.array_runs[position]
+            if (frame := array_run.frame) is not None and frame.array_run is array_run:
+                jobs.append((position, image, array_run.measuring(seg.plan.source, image, frame.numbers)))
         if not jobs:
             return
         self._worker = make_worker(_measure, jobs)
@@ -131,10 +120,6 @@ class TableUpdater(QObject):  # type: ignore[misc]
         else:
             self.show()
         self.look()
-
-    def _quit(self) -> None:
-        if self._worker is not None:
-            self._worker.quit()
 
 
 def _measure(jobs: list[tuple[Position, Any, Callable[[], Tables]]]) -> Iterator[tuple[Position, Any, Tables]]:

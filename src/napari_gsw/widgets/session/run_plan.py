@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import with_shared_moves
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import find_scribbled_sites
-from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.lazy_labels import compile_outlines
 from napari_gsw.widgets.layers.map_layers import read_maps
@@ -43,34 +43,23 @@ ArrayJob = tuple[Position, ArrayRun | ArrayRunMaker]
 
 @dataclass(frozen=True, eq=False)
 class RunPlan:
-    """Everything that decides a run, taken from the form when Run is pressed.
-
-    Attributes
-    ----------
-    sites : a Labels layer with superpixels, or None to make them.
-    sites_data : its array then, to notice a later edit.
-    seeds : a Labels layer whose labels are fixed, or None.
-    lock : whether paint that is already there is locked.
-    maps : image layers that are input maps, by the names of the maps.
-    mask_data : the mask of the source then.
-    """
+    """Everything that decides a run, taken from the form when Run is pressed."""
 
     source: ImageSource
     settings: Settings
     seed: int
-    sites: Labels | None = None
-    sites_data: NDArray[np.integer] | None = None
-    seeds: Labels | None = None
-    lock: bool = False
-    maps: Mapping[str, Image] = field(default_factory=dict)
-    mask_data: tuple[NDArray[Any], ...] = ()
+    sites: Labels | None = None  # layer with superpixels; None to make them
+    sites_data: NDArray[np.integer] | None = None  # its array then, to notice a later edit
+    seeds: Labels | None = None  # layer whose labels are fixed
+    lock: bool = False  # whether paint that is already there is locked
+    maps: Mapping[str, Image] = field(default_factory=dict)  # layers of input maps, by the names of the maps
+    mask_data: tuple[NDArray[Any], ...] = ()  # the mask of the source then
 
     def unstarted(self) -> RunPlan:
         """Return the plan before the first: nobody can choose its seed, so the next run starts from the beginning."""
         return RunPlan(self.source, self.settings, -1)
 
     def same_sites(self, other: RunPlan) -> bool:
-        """Return whether two plans have the same superpixels."""
         if self.sites is not other.sites or self.source.key != other.source.key:
             return False
         if len(self.mask_data) != len(other.mask_data) or not all(map(np.array_equal, self.mask_data, other.mask_data)):
@@ -80,12 +69,9 @@ class RunPlan:
         made_from = sites_source(self.settings, self.maps)
         if made_from != sites_source(other.settings, other.maps):
             return False
-        if made_from != "image" and (
-            self.maps.get(made_from) is not other.maps.get(made_from)
-            or not _have_same_sections(self.settings, other.settings, "evidence")
-        ):
-            return False
-        return _have_same_sections(self.settings, other.settings, "image", "superpixels")
+        sections = ["image", "superpixels"] if made_from == "image" else ["image", "superpixels", "evidence"]
+        is_same_map = made_from == "image" or self.maps.get(made_from) is other.maps.get(made_from)
+        return is_same_map and _have_same_sections(self.settings, other.settings, *sections)
 
     def same_problem(self, other: RunPlan) -> bool:
         """Return whether a chain of one plan can continue as one of the other: only its moves may differ."""
@@ -108,26 +94,18 @@ def _have_same_sections(a: Settings, b: Settings, *sections: str) -> bool:
 
 @dataclass
 class Segmentation:
-    """The segmentation of one image.
+    """The segmentation of one image; what depends on the array, by its position."""
 
-    Attributes
-    ----------
-    plan : that of the last run.
-    array_runs : the runs of its arrays, by position.
-    written, written_regions : what was last written to the layer of labels, or of regions or objects, by position. The
-        difference to what is there is paint.
-    taken_paint : what was painted at a position when its first chain was begun.
-    """
-
-    plan: RunPlan
+    plan: RunPlan  # of the last run
     layers: ResultLayers
     array_runs: dict[Position, ArrayRun] = field(default_factory=dict)
+    # Last written to the layers of labels, and of regions or objects. The difference to what is there is paint.
     written: dict[Position, Any] = field(default_factory=dict)
     written_regions: dict[Position, Any] = field(default_factory=dict)
+    # Painted there when the first chain was begun.
     taken_paint: dict[Position, NDArray[np.uint16] | None] = field(default_factory=dict)
 
     def is_of(self, layer: Layer | None) -> bool:
-        """Return whether a layer is among the images that are segmented."""
         return any(layer is image for image in self.plan.source.image_layers)
 
     def has_sites_of(self, source: ImageSource, settings: Settings, sites: Labels | None) -> bool:
@@ -140,25 +118,17 @@ class Segmentation:
         """Return what there is to do for a plan: runs that continue, and those that have to be made."""
         jobs: list[ArrayJob] = []
         for position in plan.source.positions:
-            array_run = self.array_runs.get(position)
-            # The run's own plan, since a preparation that was stopped has made nothing of a later one.
-            made_by = None if array_run is None else array_run.plan
-            if made_by is None or array_run is None or plan.seed != made_by.seed:
-                jobs.append((position, self._make_job(plan, position, None, False)))
-            elif plan.same_problem(made_by) and _update_settings(array_run.interactive, plan.settings):
-                jobs.append((position, array_run))
-            else:
-                jobs.append((position, self._make_job(plan, position, array_run, plan.same_sites(made_by))))
+            before = self.array_runs.get(position)
+            # Compared with the run's own plan, since a preparation that was stopped has made nothing of a later one.
+            if before is not None and plan.seed != before.plan.seed:
+                before = None
+            if before is not None and plan.same_problem(before.plan) and _update_settings(before, plan.settings):
+                jobs.append((position, before))
+                continue
+            paint = self.taken_paint[position] = self._find_paint(position) if before is None else None
+            jobs.append((position, partial(make_array_run, plan, position, before, paint)))
         self.plan = plan
         return jobs
-
-    def _make_job(self, plan: RunPlan, position: Position, before: ArrayRun | None, same_sites: bool) -> ArrayRunMaker:
-        paint = self.taken_paint[position] = self._find_paint(position) if before is None else None
-
-        def make(report: StageReport, show: PreviewReport) -> ArrayRun:
-            return make_array_run(plan, position, report, before, same_sites, paint, show)
-
-        return make
 
     def late_paint(self, position: Position) -> NDArray[np.uint16] | None:
         """Return what was painted after the first chain at a position was begun and before its first frame."""
@@ -180,9 +150,9 @@ class Segmentation:
         return paint if paint.any() else None
 
 
-def _update_settings(interactive: InteractiveRun, settings: Settings) -> bool:
+def _update_settings(array_run: ArrayRun, settings: Settings) -> bool:
     """Give a chain the settings that may change during a run; return False if others differ."""
-    values = settings.to_dict()
+    values, interactive = settings.to_dict(), array_run.interactive
     changed = [k for k, v in values.items() if v != getattr(interactive.settings, k) and settings.is_active(k)]
     if any(name not in (*LIVE_SETTINGS, "start", "start_clusters") for name in changed):
         return False
@@ -193,17 +163,16 @@ def _update_settings(interactive: InteractiveRun, settings: Settings) -> bool:
 def make_array_run(
     plan: RunPlan,
     position: Position,
-    report: StageReport,
     before: ArrayRun | None,
-    same_sites: bool,
     paint: NDArray[np.uint16] | None,
-    show: PreviewReport | None = None,
+    report: StageReport,
+    show: PreviewReport,
 ) -> ArrayRun:
     """Prepare one array and start its chains, as ``gsw.segment`` does; then carry over what the user has done.
 
     Parameters
     ----------
-    before : the run that it replaces, if any; `same_sites` whether its superpixels stay.
+    before : the run that it replaces, if any.
     paint : what was painted before there was any run.
     show : called with a preview of a large image.
     """
@@ -218,12 +187,13 @@ def make_array_run(
     maps = read_maps(source, plan.maps, position, plan.settings)
     arrays = {"mask": mask, "sites": sites, "seeds": seeds, **maps}
     given: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
+    same_sites = before is not None and plan.same_sites(before.plan)
     if before is not None and same_sites:
         sites = before.sites
     # Sites in which two labels meet are split.
     kept = None if before is None else before.interactive.locked_scribbles()
     strokes = kept if kept is not None else paint if seeds is None else seeds
-    if show is not None and before is None and sites is None and not maps and is_plain:
+    if before is None and sites is None and not maps and is_plain:
         preview = make_preview(image, plan.settings, plan.seed, mask, strokes, report)
         if preview is not None:
             show(preview)
@@ -234,20 +204,21 @@ def make_array_run(
         given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
     compile_outlines(source.pixels)
-    edits = None if before is None else before.interactive.edits
+    run = None if before is None else before.interactive
+    edits = None if run is None else run.edits
     # Fixed objects do not count among the labels that the user has painted.
-    closed = before.interactive.scribble_field.closed if before is not None and edits is not None else None
-    locked = (
-        None if before is None else before.paint_locked(before.interactive.locks, before.interactive.display_labels)
-    )
-    interactive = None if before is None else _continue_run(plan, problem, before, locked)
-    if interactive is not None:
-        given["init"] = interactive.initial.init
-    else:
-        if before is not None:
-            seeds = locked if before.interactive.locks.any() else None
+    closed = None if run is None or edits is None else run.scribble_field.closed
+    interactive: InteractiveRun | None = None
+    if before is not None and run is not None:
+        locked = before.paint_locked(run.locks, run.display_labels)
+        interactive = _continue_run(plan, problem, before, locked)
+        seeds = locked if run.locks.any() else None
+        if interactive is not None:
+            given["init"] = interactive.initial.init
+        else:
             given.pop("seeds", None)
             given |= {} if seeds is None else {"seeds": seeds}
+    if interactive is None:
         interactive = InteractiveRun(problem, plan.settings, plan.seed, seeds, None, closed)
     if kept is not None and not same_sites:  # locked scribbles take precedence over the sites that they had
         under = problem.labels_under(kept, "strokes").astype(np.int64)
@@ -259,8 +230,9 @@ def make_array_run(
     interactive.forget_changes()
     if not isinstance(problem.sites, BlockedLabels):
         interactive.scribbles = None if strokes is None else np.array(strokes, np.int32)
-    array_run = complete_run(plan, position, interactive, image, given)
+    array_run = complete_run(plan, interactive, image, given)
     array_run.unusable = 0 if unusable is None else int(unusable.sum())
+    array_run.frame = None if before is None else before.frame
     return array_run
 
 
@@ -268,16 +240,13 @@ def _continue_run(plan: RunPlan, problem: Problem, before: ArrayRun, locked: Any
     """Start a run from the displayed labels, or return None where it has to start from the beginning.
 
     Additional chains start apart: from one state they would agree from the first sweep. And the new settings may forbid
-    the displayed state, for example by a limit on the number of clusters.
-
-    Parameters
-    ----------
-    locked : label image of the locked sites.
+    the displayed state, for example by a limit on the number of clusters. `locked` is the image of the locked labels.
     """
-    if plan.settings.chains > before.interactive.settings.chains:
+    run = before.interactive
+    if plan.settings.chains > run.settings.chains:
         return None
-    init, closed = before.paint(before.interactive.display_labels), before.interactive.scribble_field.closed
     try:
+        init, closed = before.paint(run.display_labels), run.scribble_field.closed
         interactive = InteractiveRun(problem, plan.settings, plan.seed, None, init, closed)
         _carry_over(interactive, locked, True)
     except InputError:  # if the state is not to blame, starting from the beginning raises it again
@@ -285,58 +254,41 @@ def _continue_run(plan: RunPlan, problem: Problem, before: ArrayRun, locked: Any
     return interactive
 
 
-def complete_run(
-    plan: RunPlan, position: Position, interactive: InteractiveRun, image: Any, given: dict[str, Any]
-) -> ArrayRun:
-    """Add to the run of an array what the window needs to show it.
-
-    Parameters
-    ----------
-    image : the pixels at the position.
-    given : arrays of the user that were used, by name.
-    """
-    source, problem = plan.source, interactive.problem
+def complete_run(plan: RunPlan, interactive: InteractiveRun, image: Any, given: dict[str, Any]) -> ArrayRun:
+    """Add to the run of an array what the window needs to show it; `given` are the arrays of the user by name."""
+    source, is_chunked = plan.source, isinstance(interactive.problem.sites, BlockedLabels)
     interactive.scribble_field.make_ready()
     names: tuple[str, ...] = ()
     if source.layer.rgb:
-        names = ("red", "green", "blue")
+        names = ("L*", "a*", "b*") if is_chunked else ("red", "green", "blue")
     elif source.channels:
         names = tuple(layer.name for layer in (source.layer, *source.channels))
-    if isinstance(problem.sites, BlockedLabels):
-        assert problem.graph is not None
-        means, names = problem.graph.means, ("L*", "a*", "b*") if source.layer.rgb else names
-    else:
+    if not is_chunked:
         inputs = {"mask": given.get("mask")} | {name: given[name] for name in MAP_NAMES if name in given}
         interactive.rebuild_problem = lambda sites, strokes: array_problem(
             plan, image, {"sites": sites, "seeds": strokes, **inputs}, lambda stage: None
         )
-        means = mean_channels_per_site(image, source.axes, problem.site_image)
     images = source.planes(image) if source.is_image_list else None
     interactive.inputs, interactive.image = given, image if images is None else images
-    array_run = ArrayRun(interactive, image, source.axes, means, names, source.pixel_size, images)
-    array_run.plan = plan
-    return array_run
+    return ArrayRun(interactive, image, source.axes, names, source.pixel_size, images, plan)
 
 
 def array_problem(plan: RunPlan, image: Any, given: Mapping[str, Any], report: StageReport) -> Problem:
     """Prepare one array, or its slices as several images with shared labels.
 
-    Slices without any site, by the mask or by given sites, are left out.
-
-    Parameters
-    ----------
-    given : sites, mask, strokes as ``seeds``, and input maps; None for none.
+    Slices without any site, by the mask or by given sites, are left out. `given` are sites, mask, scribbles as
+    ``seeds``, and input maps; None for none.
     """
     source, settings = plan.source, plan.settings
     if not source.shares_labels:
         return prepare(image, settings, **given, report=lambda stage, _: report(stage))
-    arrays: dict[str, Any] = {name: given[name] for name in ("sites", "mask", "seeds")}
     planes = source.planes(image)
-    bounds = [array for array in (arrays["sites"], arrays["mask"]) if array is not None]
+    bounds = [array for array in (given["sites"], given["mask"]) if array is not None]
     used = [z for z in range(len(planes)) if all(np.any(array[z]) for array in bounds)]
     used = used or list(range(len(planes)))  # whose error says what is wrong
     slices: dict[str, Any] = {
-        name: None if array is None else [source.plane(array, z) for z in used] for name, array in arrays.items()
+        name: None if given[name] is None else [source.plane(given[name], z) for z in used]
+        for name in ("sites", "mask", "seeds")
     }
     problem = prepare(
         [planes[z] for z in used],
@@ -385,19 +337,14 @@ def format_position(position: Position) -> str:
     return ",".join(map(str, position)) or "run"
 
 
-def parse_position(name: str) -> Position:
-    """Return the position that :func:`format_position` has named.
-
-    >>> parse_position("run"), parse_position("3,0")
-    ((), (3, 0))
-    """
-    return () if name == "run" else tuple(int(index) for index in name.split(","))
-
-
 def saved_inputs(session: SavedSession, name: str) -> dict[Position, Any]:
     """Return the mask, sites or seeds of each position."""
-    runs = session.runs.items()
-    return {parse_position(key): run.given[name] for key, run in runs if run.given.get(name) is not None}
+    inputs = {key: run.given.get(name) for key, run in session.runs.items()}
+    return {
+        () if key == "run" else tuple(map(int, key.split(","))): array
+        for key, array in inputs.items()
+        if array is not None
+    }
 
 
 def restore_runs(plan: RunPlan, session: SavedSession) -> dict[Position, ArrayRun]:
@@ -408,7 +355,7 @@ def restore_runs(plan: RunPlan, session: SavedSession) -> dict[Position, ArrayRu
         if plan.source.is_chunked:
             saved = attach_image(saved, image)
         own_plan, interactive = replace(plan, settings=saved.settings), InteractiveRun.restore(saved)
-        runs[position] = complete_run(own_plan, position, interactive, image, dict(saved.given))
+        runs[position] = complete_run(own_plan, interactive, image, dict(saved.given))
     return runs
 
 

@@ -1,6 +1,6 @@
 """A run in a background thread, and the queue of commands for it.
 
-The worker never sends frames: it leaves the newest one of each array in a slot, and the window takes it when it has
+The worker never sends frames: it leaves the newest one of each array in a slot, and the window draws it when it has
 time. So a slow screen never delays the chain, nor the other way round. Commands of the user go into a queue; the worker
 carries them out in order before the next sweep.
 """
@@ -36,10 +36,8 @@ from napari_gsw.widgets.session.run_plan import ArrayJob, ArrayRunMaker, Segment
 # Seconds that a paused chain sleeps before it looks for commands.
 NAP = 0.05
 # Shortest intervals in seconds between two updates of the slower images and of the table, and how many times longer
-# than an update took the chain runs before the next one.
-UNCERTAINTY_EVERY, TABLE_EVERY, REST = 0.5, 1.0, 40.0
-# The same for the frames of a large image.
-FRAME_REST = 20.0
+# than an update took the chain runs before the next one; the same for frames of a large image.
+UNCERTAINTY_EVERY, TABLE_EVERY, REST, FRAME_REST = 0.5, 1.0, 40.0, 20.0
 # Seconds that sweeps run without a look at Python, unless somebody wants something. While the window is painted, no
 # other Python code runs: sweeps that are under way go on, but the next ones cannot begin.
 SWEEP_FOR = 0.5
@@ -56,82 +54,44 @@ class PreparationStopped(Exception):
 
 
 class RunWorker:
-    """A run over one or several arrays in the background.
-
-    Attributes
-    ----------
-    commands_only : whether it only carries out commands, because no other run is there to do it.
-    stage : a stage of the preparation, or "sampling".
-    place : index of the current array.
-    array_runs : the runs that exist, by position.
-    newest : the newest frame of each array, by position.
-    preview : position and labels of a coarse copy of the array that is being prepared, or None.
-    notices : messages for the user: commands that could not be carried out.
-    failure : the exception that ended the run, or None.
-    frame_wanted : whether somebody waits for a frame. Other frames would only cost time.
-    view : what its frames show.
-    keep : saves the session between two sweeps if it is due, or at once if its argument is true; or None.
-    unsaved : whether there are sweeps since it was last saved at once.
-    abandoned : whether the window was closed during the run.
-    worker : napari's worker.
-    """
+    """A run over one or several arrays in the background."""
 
     def __init__(self, jobs: Sequence[ArrayJob], sweeps: int, commands_only: bool = False) -> None:
-        self.jobs = list(jobs)
-        self.sweeps, self.commands_only = sweeps, commands_only
+        self.jobs, self.place = list(jobs), 0  # the latter is the index of the current array
+        self.sweeps = sweeps
+        self.commands_only = commands_only  # it only carries out commands, because no other run is there to do it
         self.view = DisplayOptions()
-        self.frame_wanted = True
+        self.frame_wanted = True  # other frames would only cost time
         self.stage = Stage("preparing")
-        self.place = 0
         self.array_runs: dict[Position, ArrayRun] = {p: job for p, job in self.jobs if isinstance(job, ArrayRun)}
-        self.newest: dict[Position, Frame] = {}
-        self.preview: tuple[Position, Preview] | None = None
-        self.notices: deque[str] = deque()
-        self.failure: Exception | None = None
+        self.preview: tuple[Position, Preview] | None = None  # of the array that is being prepared
+        self.notices: deque[str] = deque()  # for the user: commands that could not be carried out
+        self.failure: Exception | None = None  # which ended the run
+        # Saves the session between two sweeps if it is due, or at once if its argument is true.
         self.keep: Callable[[bool], None] | None = None
-        self.stopping = self.abandoned = self.unsaved = False
+        self.held = self.stopping = False  # the former if it is paused
+        self.abandoned = False  # the window was closed during the run
+        self.unsaved = False  # there are sweeps since it was last saved at once
         # Positions whose chains have to go on after a command, when there is no other run.
         self._woken: set[Position] = set()
         self._commands: deque[tuple[Position, Command]] = deque()
-        self._go = threading.Event()
-        self._go.set()
         self._wake = threading.Event()
-        self._framed = threading.Condition()
         self._steps, self._stale = 0, False
         self._seconds, self._timed_sweeps, self._frame_due = 0.0, 0, 0.0
-        self._tables_due: dict[Position, float] = {}
-        self._images_due: dict[Position, float] = {}
+        self._due: dict[tuple[str, Position], float] = {}
         self.worker = make_worker(self._guard, end=self.abandon)
 
     # ---- called from the GUI thread
 
-    def answers(self, position: Position, commands: int, seconds: float) -> bool:
-        """Wait for a frame of an array that has carried out so many commands; return whether there is one in time."""
-
-        def is_answered() -> bool:
-            frame = self.newest.get(position)
-            return frame is not None and frame.n_commands_done >= commands
-
-        with self._framed:
-            return self._framed.wait_for(is_answered, seconds)
-
-    @property
-    def held(self) -> bool:
-        """Whether the run is paused."""
-        return not self._go.is_set()
-
     def pause(self) -> None:
-        """Pause after the current sweep."""
-        self._go.clear()
+        self.held = True
         self._interrupt()
 
     def resume(self) -> None:
-        """Go on after a pause."""
-        self._go.set()
+        self.held = False
         self._wake.set()
 
     def step(self) -> None:
-        """Run one sweep of a paused chain."""
         self._steps += 1
         self._wake.set()
 
@@ -147,7 +107,6 @@ class RunWorker:
         self.stop()
 
     def want_frame(self) -> None:
-        """Ask for a frame after the current sweep."""
         if not self.frame_wanted and time.monotonic() >= self._frame_due:
             self.frame_wanted = True
             self._interrupt()
@@ -162,24 +121,13 @@ class RunWorker:
         self._wake.set()
         self._interrupt()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for the worker to end, but no longer than so many seconds."""
-        end = time.monotonic() + seconds
-        while self.worker.is_running and time.monotonic() < end:
-            time.sleep(0.005)
-
-    def take_pending_commands(self) -> list[tuple[Position, Command]]:
-        """Return the commands that came too late for this run."""
-        commands = list(self._commands)
-        self._commands.clear()
-        return commands
-
-    def release(self) -> None:
-        """Drop all arrays: napari keeps every worker as long as its window."""
+    def release(self) -> list[tuple[Position, Command]]:
+        """Drop all arrays, which napari keeps as long as its window, and return commands that came too late."""
+        late = list(self._commands)
         self.keep = None
-        self.jobs.clear()
-        self.array_runs.clear()
-        self.newest.clear()
+        for container in (self._commands, self.jobs, self.array_runs):
+            container.clear()
+        return late
 
     # ---- in the worker's thread
 
@@ -194,6 +142,9 @@ class RunWorker:
                 self.failure = reason
             finally:
                 self.preview = None
+
+    def _is_abandoned(self) -> bool:
+        return self.abandoned
 
     def _begin_thread(self) -> None:
         """Let the screen go first where the sweeps take all cores."""
@@ -213,13 +164,11 @@ class RunWorker:
             if self._is_abandoned():
                 return
             interactive = array_run.interactive
-            interactive.ensemble.executor, interactive.ensemble.interval = self._threads, SWEEP_FOR
             interactive.run_or_resume(self.sweeps)
             self.stage = Stage("sampling" if getattr(kernels.advance, "signatures", True) else "start")
             if not self.commands_only:  # which shows what its commands have changed, and nothing before
                 self._publish(position)
             yield from self._sweep(position, interactive)
-            interactive.ensemble.executor = None
             if self._is_abandoned():
                 self._save(True)
                 return
@@ -235,18 +184,18 @@ class RunWorker:
             position = next(iter(self._woken))
             interactive = self.array_runs[position].interactive
             if interactive.sweep < interactive.target:
-                interactive.ensemble.executor = self._threads
                 yield from self._sweep(position, interactive)
-                interactive.ensemble.executor = None
                 self._publish(position, last=True)
             self._woken.discard(position)
         yield
 
     def _sweep(self, position: Position, interactive: InteractiveRun) -> Iterator[None]:
         """Advance a chain to its target, and carry out commands meanwhile."""
+        interactive.ensemble.executor, interactive.ensemble.interval = self._threads, SWEEP_FOR
         while True:
             self._run_commands()
             if self.stopping or interactive.sweep >= interactive.target:
+                interactive.ensemble.executor = None
                 return
             if self.held and not self._steps:
                 if self._stale:
@@ -306,7 +255,10 @@ class RunWorker:
                 array_run.n_commands_done += 1
             changed[position] = None
         for position in changed:
-            self._publish(position, last=not self._continues(position))
+            interactive = self.array_runs[position].interactive
+            is_current = self.jobs[self.place][0] == position or position in self._woken
+            goes_on = is_current and not self.held and not self.stopping and interactive.sweep < interactive.target
+            self._publish(position, last=not goes_on)  # or else another frame follows at once
         if is_corrected:
             self._save(True)
 
@@ -315,15 +267,6 @@ class RunWorker:
             keep(at_once)
         self.unsaved &= not at_once
 
-    def _is_abandoned(self) -> bool:
-        return self.abandoned
-
-    def _continues(self, position: Position) -> bool:
-        """Return whether sweeps, and with them another frame, follow at once."""
-        interactive = self.array_runs[position].interactive
-        is_current = self.jobs[self.place][0] == position or position in self._woken
-        return is_current and not self.held and not self.stopping and interactive.sweep < interactive.target
-
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of an array in its slot. Slower parts that are not due are those of the frame before."""
         array_run, view = self.array_runs[position], self.view
@@ -331,15 +274,15 @@ class RunWorker:
         if self._seconds:
             array_run.rate = self._timed_sweeps / self._seconds
         interactive, now = array_run.interactive, time.monotonic()
-        snapshot, summary = interactive.snapshot, interactive.summary
+        snapshot, summary, corrections = interactive.snapshot, interactive.summary, interactive.log.corrections
         numbers = interactive.shown(view.show)
         slow: dict[str, Any] = {}
-        before = self.newest.get(position)
-        if before is not None and before.array_run is array_run:  # nobody may have taken it yet
+        before = array_run.newest
+        if before is not None and before.array_run is array_run:  # nobody may have drawn it yet
             wanted = ("regions", "n_regions") if "regions" in view.wanted else ()
             slow = {name: getattr(before, name) for name in ("boundary", "entropy", "table", *wanted)}
         is_edited = array_run.pictured is not interactive.edits
-        if view.wanted and (last or is_edited or now > self._images_due.get(position, 0.0)):
+        if view.wanted and (last or is_edited or now > self._due.get(("images", position), 0.0)):
             array_run.pictured = interactive.edits
             for name, make_image in (("boundary", array_run.boundary), ("entropy", array_run.entropy)):
                 if name in view.wanted and (image := make_image(snapshot.together)) is not None:
@@ -347,13 +290,13 @@ class RunWorker:
             if "regions" in view.wanted:
                 regions = array_run.regions(numbers, view.detail, last and array_run.ends_with(view.show))
                 slow |= {"regions": regions, "n_regions": count_labels(regions)}
-            self._images_due[position] = _next_time(now, UNCERTAINTY_EVERY)
+            self._due["images", position] = _next_time(now, UNCERTAINTY_EVERY)
         if self.commands_only:  # a scribble is displayed at once; its table follows when the chain has settled
-            self._tables_due.setdefault(position, now + TABLE_EVERY)
-        if last or now > self._tables_due.get(position, 0.0):
+            self._due.setdefault(("table", position), now + TABLE_EVERY)
+        if last or now > self._due.get(("table", position), 0.0):
             slow["table"] = array_run.table(numbers, snapshot.together)
             array_run.verdict, array_run.has_converged = summary.diagnosis.summary, summary.has_converged
-            self._tables_due[position] = _next_time(now, TABLE_EVERY)
+            self._due["table", position] = _next_time(now, TABLE_EVERY)
         began = time.monotonic()
         frame = Frame(
             array_run=array_run,
@@ -368,8 +311,8 @@ class RunWorker:
             best=snapshot.best.log_posterior,
             best_sweep=snapshot.best.sweep,
             traces=interactive.traces,
-            marks=tuple(step["sweep"] for step in interactive.log.corrections),
-            corrections=count_corrections(interactive.log.corrections),
+            marks=tuple(step["sweep"] for step in corrections),
+            corrections=count_corrections(corrections),
             rate=array_run.rate,
             held=array_run.held_picture(numbers),
             kind="object" if interactive.settings.view == "objects" and view.detail is None else "region",
@@ -381,9 +324,7 @@ class RunWorker:
             **slow,
         )
         self._frame_due = _next_time(began, 0.0, FRAME_REST)
-        with self._framed:
-            self.newest[position], self.preview = frame, None
-            self._framed.notify_all()
+        array_run.newest, self.preview = frame, None
 
 
 def _next_time(began: float, every: float, rest: float = REST) -> float:
@@ -392,42 +333,23 @@ def _next_time(began: float, every: float, rest: float = REST) -> float:
 
 
 class CommandQueue(QObject):  # type: ignore[misc]
-    """Hands commands to the current run; if there is none, starts a run that only carries them out.
+    """The segmentation and its run; hands it commands, and starts one that only carries them out if there is none."""
 
-    Signals
-    -------
-    about_to_launch : a run exists and will begin.
-    launched : it has begun.
-    ending : it has ended, but its frames can still be taken.
-    ended : it is gone; with the run. A command that came too late for it has started another.
-
-    Attributes
-    ----------
-    segmentation : the current segmentation, or None.
-    run : the current run, or None.
-    """
-
-    about_to_launch = Signal()
-    launched = Signal()
-    ending = Signal()
-    ended = Signal(object)
+    launched = Signal()  # a run exists and is about to begin
+    ending = Signal()  # it has ended, but its frames can still be taken
+    ended = Signal(object)  # with the run, which is gone; a command that came too late for it has started another
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.segmentation: Segmentation | None = None
         self.run: RunWorker | None = None
-        self._view = DisplayOptions()
+        self.view = DisplayOptions()
 
-    @property
-    def view(self) -> DisplayOptions:
-        """What to display; the current run takes a change at once."""
-        return self._view
-
-    @view.setter
-    def view(self, view: DisplayOptions) -> None:
-        self._view = view
+    def set_view(self, **changes: Any) -> None:
+        """Change fields of `view`; the current run takes them at once."""
+        self.view = replace(self.view, **changes)
         if self.run is not None:
-            self.run.view = view
+            self.run.view = self.view
 
     @property
     def sampling(self) -> bool:
@@ -441,17 +363,17 @@ class CommandQueue(QObject):  # type: ignore[misc]
 
     @property
     def stage(self) -> Stage | None:
-        """What the run is doing; None if there is none."""
         return self.run.stage if self.run is not None and not self.run.commands_only else None
+
+    def array_run(self, position: Position | None) -> ArrayRun | None:
+        return None if self.segmentation is None or position is None else self.segmentation.array_runs.get(position)
 
     # ---- commands
 
     def submit(self, position: Position, command: Command) -> None:
         """Have a command carried out on the chain at a position, before its next sweep."""
-        seg = self.segmentation
-        if seg is None or position not in seg.array_runs:
+        if (array_run := self.array_run(position)) is None:
             return
-        array_run = seg.array_runs[position]
         array_run.n_commands_sent += 1
         run = self.run or RunWorker([(position, array_run)], 0, commands_only=True)
         run.array_runs.setdefault(position, array_run)
@@ -459,15 +381,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
         if self.run is None:  # launched with its command, or it might end before it gets it
             self.launch(run)
 
-    def answered(self, position: Position, seconds: float) -> bool:
-        """Wait until all commands for a chain are done and can be drawn; return whether they are in time."""
-        seg, run = self.segmentation, self.run
-        if seg is None or run is None or position not in seg.array_runs:
-            return False
-        return run.answers(position, seg.array_runs[position].n_commands_sent, seconds)
-
     def redraw(self, *positions: Position) -> None:
-        """Make the frames at some positions anew, without a sweep."""
         for position in positions:
             self.submit(position, lambda interactive: None)
 
@@ -481,10 +395,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
             with suppress(InputError):
                 array_run.interactive.settings.replace(**values)  # fails if they contradict the others
                 self.submit(position, partial(_replace_settings, values=values))
-            try:
-                array_run.interactive.check_live_settings(settings)
-            except InputError:
-                all_taken = False
+            all_taken &= not array_run.interactive.frozen_settings(settings)
         return all_taken
 
     def remake(self, settings: Settings) -> None:
@@ -493,27 +404,24 @@ class CommandQueue(QObject):  # type: ignore[misc]
         if seg is None or self.sampling:
             return
         values = {name: getattr(settings, name) for name in AT_ONCE}
-        present = [run.interactive.settings for run in seg.array_runs.values()]
-        if settings.view != "clusters" and any(before.view != settings.view for before in present):
-            self.view = replace(self.view, wanted=self.view.wanted | {"regions"})
-        for position, before in zip(list(seg.array_runs), present, strict=True):
+        present = {position: run.interactive.settings for position, run in seg.array_runs.items()}
+        if settings.view != "clusters" and any(before.view != settings.view for before in present.values()):
+            self.set_view(wanted=self.view.wanted | {"regions"})
+        for position, before in present.items():
             if self.run is not None or any(getattr(before, name) != value for name, value in values.items()):
                 self.submit(position, partial(_replace_settings, values=values))
 
     # ---- the run
 
     def launch(self, run: RunWorker) -> None:
-        """Begin a run; no other may be there."""
         assert self.run is None
         self.run = run
         run.view = self.view
         run.worker.finished.connect(self._finish)
-        self.about_to_launch.emit()
         self.launched.emit()
         run.worker.start()
 
     def stop(self) -> None:
-        """End the run after the current sweeps, if there is one."""
         if self.run is not None:
             self.run.stop()
 
@@ -523,11 +431,12 @@ class CommandQueue(QObject):  # type: ignore[misc]
         The worker is not asked to quit, which would leave its generator before the session is saved. While an image is
         prepared or a kernel compiled, everything is saved already, so there is nothing to wait for.
         """
-        if self.run is not None:
-            self.run.abandon()
-            if self.run.unsaved:
-                self.run.wait(LAST_SWEEPS)
-            self.run.keep = None
+        if (run := self.run) is not None:
+            run.abandon()
+            last = time.monotonic() + LAST_SWEEPS
+            while run.unsaved and run.worker.is_running and time.monotonic() < last:
+                time.sleep(0.005)
+            run.keep = None
 
     def _finish(self) -> None:
         run = self.run
@@ -535,11 +444,9 @@ class CommandQueue(QObject):  # type: ignore[misc]
             return
         self.ending.emit()
         self.run = None
-        pending = run.take_pending_commands()
-        run.release()
-        for position, command in pending:  # before anything else that the user asks for
-            if self.segmentation is not None and position in self.segmentation.array_runs:
-                self.segmentation.array_runs[position].n_commands_sent -= 1
+        for position, command in run.release():  # before anything else that the user asks for
+            if (array_run := self.array_run(position)) is not None:
+                array_run.n_commands_sent -= 1
                 self.submit(position, command)
         self.ended.emit(run)
 

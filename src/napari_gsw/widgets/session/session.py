@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,9 +27,8 @@ from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.session.active_learning import ActiveLearning
 from napari_gsw.widgets.session.array_run import ArrayRun, Frame
 from napari_gsw.widgets.session.autosave import Autosaver
-from napari_gsw.widgets.session.corrections import Corrections, ResetStep, SegmentationState
+from napari_gsw.widgets.session.corrections import Corrections, ObjectEditor
 from napari_gsw.widgets.session.layer_view import LayerView
-from napari_gsw.widgets.session.object_editor import ObjectEditor
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import CommandQueue, RunWorker
 
@@ -55,20 +53,20 @@ EAGER_FOR = 4.0
 QUICK_SWEEP = 0.01
 # A frame that costs so many times the one before, or so many seconds, was held up by something else.
 UNUSUAL, NEGLIGIBLE = 8.0, 0.05
+# Milliseconds between two ticks; shortest time between two frames, and between two updates of trace and counters, in
+# seconds. Milliseconds between two looks at the kernels that are compiled.
+TICK, DRAW_EVERY, LINES_EVERY, POLL_MS = 20, 0.05, 0.4, 250
+# Properties that say where a layer lies.
+PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units")
 
 
 class RefreshRate:
     """Decides when to draw the next frame, from how long the last one took to reach the screen.
 
     Qt does not report when a frame has been painted, but while it paints, no timer fires. So the time from a frame to
-    the next tick, beyond the usual interval of ticks, is the cost of painting. Something else may have held the window
-    up: a cost far above that of the frame before counts only if it is seen twice.
-
-    Parameters
-    ----------
-    every : shortest time between two frames at first, in seconds.
-    usual : interval of ticks when there is nothing to paint.
-    lines : interval of the updates of trace and counters.
+    the next tick, beyond the `usual` interval of ticks, is the cost of painting. Something else may have held the
+    window up: a cost far above that of the frame before counts only if it is seen twice. `every` is the shortest time
+    between two frames at first, `lines` that between two updates of trace and counters, all in seconds.
     """
 
     def __init__(self, every: float, usual: float, lines: float) -> None:
@@ -78,7 +76,6 @@ class RefreshRate:
         self._cost = math.inf
 
     def be_eager(self) -> None:
-        """Let frames come first for a while."""
         self._eager_until = time.perf_counter() + EAGER_FOR
 
     @property
@@ -101,32 +98,24 @@ class RefreshRate:
 
     def turn_of_lines(self) -> bool:
         """Return whether trace and counters are due, and if so, set the next time."""
-        is_due = time.perf_counter() > self._lines_due
+        is_due = (now := time.perf_counter()) > self._lines_due
         if is_due:
-            self.postpone_lines()
+            self._lines_due = now + self.lines
         return is_due
-
-    def postpone_lines(self) -> None:
-        """Update trace and counters later."""
-        self._lines_due = time.perf_counter() + self.lines
 
     def correct(self) -> None:
         """Draw the consequences of a correction first, and often."""
-        self.postpone_lines()
+        self._lines_due = time.perf_counter() + self.lines
         self.be_eager()
 
     def drawn(self) -> None:
-        """Note that a frame has just been handed to Qt."""
         self._began = time.perf_counter()
 
 
-POLL_MS = 250
-
-
 class KernelWarmUp(QObject):  # type: ignore[misc]
-    """Compiles kernels while a dock is open; `changed` is emitted for each kernel and at the end."""
+    """Compiles kernels while a dock is open."""
 
-    changed = Signal()
+    changed = Signal()  # for each kernel, and at the end
 
     def __init__(self, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -151,134 +140,48 @@ def _import_for_autosaves() -> None:
     import numcodecs.zstd  # noqa: F401
 
 
-# Properties that say where a layer lies.
-PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units")
+class ResetStep:
+    """A Reset as a step of the undo stack: undo and redo exchange the displayed state of a segmentation and another."""
 
+    keeps_chains = True
 
-class LayerEvents(QObject):  # type: ignore[misc]
-    """Watches the layers of a segmentation.
+    def __init__(self, owner: Session, segmentation: Segmentation) -> None:
+        self.owner, self.segmentation = owner, segmentation
+        # The state that is not displayed.
+        self.plan = segmentation.plan.unstarted()
+        self.array_runs: dict[Position, ArrayRun] = {}
+        self.detail: float | None = None
 
-    Signals
-    -------
-    image_replaced : an image was given other pixels.
-    moved : an image was moved, or its pixel size has changed.
-    eyes_changed : "boundary", "entropy", "regions" or "sites", and whether it is visible now.
-    """
+    @property
+    def is_obsolete(self) -> bool:
+        return self.owner.segmentation is not self.segmentation
 
-    image_replaced = Signal()
-    moved = Signal()
-    eyes_changed = Signal(str, bool)
+    def undo(self) -> None:
+        self.owner.exchange(self)
 
-    def __init__(
-        self,
-        viewer: napari.Viewer,
-        connections: Connections,
-        commands: CommandQueue,
-        canvas: LayerView,
-        parent: QObject | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self.commands, self.canvas, self.connections = commands, canvas, connections
-        connections.connect(viewer.layers.events.inserted, self._inserted)
-        connections.connect(viewer.layers.events.removed, self._removed)
-        canvas.layers_taken.connect(self._watch_reused)
-
-    def tie(self, segmentation: Segmentation) -> None:
-        """Watch the images of a segmentation."""
-        for signal, slot in self._iterate_events(segmentation):
-            self.connections.connect(signal, slot)
-
-    def untie(self, segmentation: Segmentation | None) -> None:
-        """Stop watching them."""
-        for signal, slot in self._iterate_events(segmentation):
-            self.connections.disconnect(signal, slot)
-
-    def _iterate_events(self, segmentation: Segmentation | None) -> Iterator[tuple[Any, Any]]:
-        for image in () if segmentation is None else segmentation.plan.source.image_layers:
-            yield image.events.data, self._data_replaced
-            for name in PLACEMENT:
-                yield getattr(image.events, name), self._moved
-
-    def _data_replaced(self, event: Any = None) -> None:
-        self.image_replaced.emit()
-
-    def _moved(self, event: Any = None) -> None:
-        if (seg := self.commands.segmentation) is None:
-            return
-        seg.layers.place()
-        size = seg.plan.source.pixel_size
-        if any(run.pixel_size != size for run in seg.array_runs.values()):
-            for run in seg.array_runs.values():
-                run.pixel_size = size
-            self.canvas.redraw()
-        self.moved.emit()
-
-    def _watch_reused(self) -> None:
-        """Watch the visibility of layers that an earlier run has left, which may be older than this object."""
-        seg = self.commands.segmentation
-        for layer in () if seg is None else seg.layers.all():
-            self.connections.disconnect(layer.events.visible, self._visibility_changed)
-            self.connections.connect(layer.events.visible, self._visibility_changed)
-
-    def _inserted(self, event: Any) -> None:
-        if get_layer_kind(event.value) is not None:
-            self.connections.connect(event.value.events.visible, self._visibility_changed)
-
-    def _removed(self, event: Any) -> None:
-        self.connections.disconnect(event.value.events.visible, self._visibility_changed)
-
-    def _visibility_changed(self, event: Any) -> None:
-        layer: Layer = event.source
-        seg, view = self.commands.segmentation, self.commands.view
-        name = None if seg is None else seg.layers.find_name(layer)
-        if seg is None or name is None:
-            return
-        is_visible = any(image.visible for image in seg.layers.pictures(name))
-        if name != "sites" and is_visible != (name in view.wanted):
-            if is_visible:
-                self.canvas.change_view(wanted=view.wanted | {name})
-            else:
-                self.commands.view = replace(view, wanted=view.wanted - {name})
-        self.eyes_changed.emit(name, is_visible)
-
-
-# Milliseconds between two ticks; shortest time between two frames, and between two updates of trace and counters, in
-# seconds.
-TICK, DRAW_EVERY, LINES_EVERY = 20, 0.05, 0.4
+    redo = undo
 
 
 class Session(QObject):  # type: ignore[misc]
-    """The work of one panel in one viewer; it connects the form, the run in its thread, and the layers.
-
-    Signals
-    -------
-    state_changed : the state has changed.
-    framed : counters, trace or region table have changed.
-    drawable : what was postponed may be drawn now.
-    noticed : a message for the user.
-
-    Attributes
-    ----------
-    state : a key of `ALLOWED`.
-    ready : whether there is an image that can be segmented.
-    """
+    """The work of one panel in one viewer; it connects the form, the run in its thread, and the layers."""
 
     state_changed = Signal()
-    framed = Signal()
-    drawable = Signal()
-    noticed = Signal(str)
+    framed = Signal()  # counters, trace or region table have changed
+    drawable = Signal()  # what was postponed may be drawn now
+    noticed = Signal(str)  # a message for the user
+    image_moved = Signal()  # or its pixel size has changed
+    eyes_changed = Signal(str, bool)  # "boundary", "entropy", "regions" or "sites", and whether it is visible now
 
     def __init__(self, viewer: napari.Viewer, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.viewer, self.connections = viewer, connections
-        self.state = "no image"
-        self.ready = False
+        self.state = "no image"  # a key of ALLOWED
+        self.ready = False  # whether there is an image that can be segmented
         self.commands = CommandQueue(self)
         self.canvas = LayerView(viewer, self.commands, self)
-        self.layer_events = LayerEvents(viewer, connections, self.commands, self.canvas, self)
         self.steps = get_undo_stack(viewer)
         self.corrections = Corrections(self.commands, self.canvas, self.steps, self)
-        self.active_learning = ActiveLearning(viewer, self.commands, self.canvas, self.corrections, self)
+        self.active_learning = ActiveLearning(self.corrections, self)
         self.autosaver = Autosaver(self.commands, self)
         self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
@@ -287,18 +190,19 @@ class Session(QObject):  # type: ignore[misc]
         self._show_chosen_by_end = False
         self._rate = RefreshRate(DRAW_EVERY, TICK / 1000, LINES_EVERY)
         self._timer = QTimer(self, interval=TICK, timeout=self._tick)
-        self.layer_events.image_replaced.connect(self._image_replaced)
         self.commands.launched.connect(self._timer.start)
         self.commands.launched.connect(self._rate.be_eager)
         self.commands.ending.connect(self._draw_last)
         self.commands.ended.connect(self._ended)
         self.canvas.changed.connect(self.framed)
+        self.canvas.layers_taken.connect(self._watch_reused)
         self.corrections.changed.connect(self._rate.correct)
         self.corrections.detached.connect(self._detached)
         self.framed.connect(self.active_learning.look)
         self.autosaver.refused.connect(self.show_message)
         self.editor.refused.connect(self.show_message)
         self.steps.bind_undo_keys(viewer, connections)
+        connections.connect(viewer.layers.events.inserted, self._layer_inserted)
         connections.connect(viewer.layers.events.removed, self._layer_removed)
         connections.connect(viewer.dims.events.current_step, self.canvas.moved)
         connections.on_close(self._end)
@@ -308,27 +212,22 @@ class Session(QObject):  # type: ignore[misc]
 
     @property
     def run(self) -> RunWorker | None:
-        """The current run."""
         return self.commands.run
 
     @property
     def segmentation(self) -> Segmentation | None:
-        """The current segmentation."""
         return self.commands.segmentation
 
     @property
     def position(self) -> Position | None:
-        """The displayed array."""
         return self.canvas.position
 
     @property
     def array_run(self) -> ArrayRun | None:
-        """The run of the displayed array."""
         return self.canvas.array_run
 
     @property
     def frame(self) -> Frame | None:
-        """The newest frame of the displayed array."""
         return self.canvas.frame
 
     @property
@@ -342,17 +241,20 @@ class Session(QObject):  # type: ignore[misc]
         return self.continues and source is not None and seg is not None and seg.plan.source.key == source.key
 
     def can(self, what: str) -> bool:
-        """Return whether something can be done in this state."""
         return what in ALLOWED[self.state]
 
     # ---- what the user asks for
 
-    def start(self, plan: RunPlan, sweeps: int | None = None) -> None:
-        """Begin a run, or continue the present one."""
+    def _waits(self, action: Callable[[], None]) -> bool:
+        """Have an action done after the end of the run, if there is one."""
         if self.run is not None:
-            self._next = partial(self.start, plan, sweeps)
-            if self.run.commands_only:  # it may let a chain settle after a correction
-                self.run.stop()
+            self._next = action
+        return self.run is not None
+
+    def start(self, plan: RunPlan, sweeps: int | None = None) -> None:
+        if self._waits(partial(self.start, plan, sweeps)):
+            if not self.commands.sampling:  # it may let a chain settle after a correction
+                self.stop()
             return
         try:
             jobs = self._get_segmentation(plan).jobs(plan)
@@ -360,68 +262,58 @@ class Session(QObject):  # type: ignore[misc]
             self.show_message(str(reason))
             return
         if self._show_chosen_by_end:
-            self.commands.view = replace(self.commands.view, show="current")
+            self.commands.set_view(show="current")
             self._show_chosen_by_end = False
         self.canvas.show_current()
         self.commands.launch(RunWorker(jobs, plan.settings.sweeps if sweeps is None else sweeps))
         self._enter("running")
 
     def toggle_pause(self) -> None:
-        """Pause or resume."""
-        if self.run is None:
-            return
-        if self.run.held:
+        if self.run is not None and self.run.held:
             self.run.resume()
             self._enter("running")
-        else:
+        elif self.run is not None:
             self.run.pause()
             self._enter("paused")
 
     def step(self, plan: RunPlan) -> None:
-        """Run one sweep, of the paused chain or in a run of its own."""
         if self.run is None:
             self.start(plan, 1)
         elif self.run.held:
             self.run.step()
 
     def stop(self) -> None:
-        """End the run and keep the result."""
         self.commands.stop()
 
     def reset(self) -> None:
         """Put the chains aside, with locks and paint; the layers stay, empty, for the next run."""
-        if (seg := self.segmentation) is not None:
-            aside = SegmentationState(seg.plan.unstarted())
-            step = ResetStep(self, seg, aside, self._exchange, lambda seg: self.segmentation is not seg)
-            self._exchange(step)
+        if self.segmentation is not None:
+            step = ResetStep(self, self.segmentation)
+            self.exchange(step)
             self.steps.push(step)
 
-    def _exchange(self, step: ResetStep) -> None:
+    def exchange(self, step: ResetStep) -> None:
         """Exchange the displayed state of a segmentation and that which a Reset has put aside."""
-        if self.run is not None:
-            self._next = partial(self._exchange, step)
-            self.run.stop()
+        if self._waits(partial(self.exchange, step)):
+            self.stop()
             return
-        seg, aside = step.segmentation, step.aside
-        if seg is self.segmentation:
-            frames = dict(self.canvas.frames)
-            step.aside = SegmentationState(seg.plan, seg.array_runs, frames, self.commands.view.detail)
-            seg.plan, seg.array_runs = aside.plan, aside.array_runs
+        if (seg := step.segmentation) is self.segmentation:
+            detail, step.detail = step.detail, self.commands.view.detail
+            seg.plan, step.plan = step.plan, seg.plan
+            seg.array_runs, step.array_runs = step.array_runs, seg.array_runs
             seg.written.clear()
             seg.written_regions.clear()
             seg.layers.clear()
             self._clear()
-            self.commands.view = replace(self.commands.view, detail=aside.detail)
-            self.canvas.frames.update(aside.frames)
+            self.commands.set_view(detail=detail)
             self.canvas.draw(force=True)
             self.canvas.show_table()
         self._rest()
 
     def adopt(self, plan: RunPlan, array_runs: dict[Position, ArrayRun]) -> None:
         """Show saved runs and be ready to continue them; a run that is on ends first."""
-        if self.run is not None:
-            self._next = partial(self.adopt, plan, array_runs)
-            self.run.stop()
+        if self._waits(partial(self.adopt, plan, array_runs)):
+            self.stop()
             return
         self._drop()
         seg = self._get_segmentation(plan)
@@ -430,7 +322,6 @@ class Session(QObject):  # type: ignore[misc]
         self.commands.redraw(*array_runs)
 
     def set_show(self, show: DisplayedState) -> None:
-        """Show the current or another state."""
         self._show_chosen_by_end = False
         self.canvas.show_current()
         self.canvas.change_view(show=show)
@@ -449,7 +340,6 @@ class Session(QObject):  # type: ignore[misc]
         layers.labels.mode = "paint"
 
     def set_ready(self, ready: bool) -> None:
-        """Set whether there is an image that can be segmented."""
         self.ready = ready
         if not self.commands.sampling:
             self._rest()
@@ -457,7 +347,6 @@ class Session(QObject):  # type: ignore[misc]
     # ---- the run
 
     def _tick(self) -> None:
-        """Take what is new from the run and draw it."""
         if (run := self.run) is None:
             return
         self._show_notices(run)
@@ -478,7 +367,6 @@ class Session(QObject):  # type: ignore[misc]
         self._rate.drawn()
 
     def _draw_last(self) -> None:
-        """Draw the last frames of a run that has ended."""
         self.canvas.collect()
         self.canvas.draw()
         self.canvas.show_table()
@@ -508,7 +396,7 @@ class Session(QObject):  # type: ignore[misc]
         if seg is not None and self.continues and self.commands.view.show == "current":
             has_draws = all(len(run.interactive.summary.draws) for run in seg.array_runs.values())
             has_consensus = has_draws and seg.plan.settings.consensus != "none"
-            self.commands.view = replace(self.commands.view, show="consensus" if has_consensus else "best")
+            self.commands.set_view(show="consensus" if has_consensus else "best")
             self._show_chosen_by_end = True
             self.commands.redraw(*seg.array_runs)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
@@ -534,20 +422,23 @@ class Session(QObject):  # type: ignore[misc]
         self._drop()
         seg = self.commands.segmentation = Segmentation(plan.unstarted(), ResultLayers(self.viewer, plan.source))
         wanted = self.commands.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
-        self.commands.view = replace(self.commands.view, wanted=wanted, background=plan.settings.view != "objects")
+        self.commands.set_view(wanted=wanted, background=plan.settings.view != "objects")
         seg.layers.set_outline_colour(self.commands.view.ink)
-        self.layer_events.tie(seg)
+        for signal, slot in self._image_events(seg):
+            self.connections.connect(signal, slot)
         return seg
 
     def _drop(self) -> None:
         """Let go of the segmentation, whose image or label layer is gone. A run ends by itself."""
-        self.commands.stop()
+        self.stop()
         self.corrections.detach_brush()
         self.editor.detach()
         self._clear()
-        self.corrections.forget()
+        self.steps.forget(self.corrections)
         self.steps.forget(self)
-        self.layer_events.untie(self.segmentation)
+        if self.segmentation is not None:
+            for signal, slot in self._image_events(self.segmentation):
+                self.connections.disconnect(signal, slot)
         self.commands.segmentation = None
 
     def _drop_and_rest(self) -> None:
@@ -563,25 +454,66 @@ class Session(QObject):  # type: ignore[misc]
         self._drop_and_rest()
         self.show_message("the label layer was given other data, so the run has let it go")
 
-    def _layer_removed(self, event: Any) -> None:
+    # ---- layers
+
+    def _image_events(self, seg: Segmentation) -> list[tuple[Any, Callable[..., None]]]:
+        pairs: list[tuple[Any, Callable[..., None]]] = []
+        for image in seg.plan.source.image_layers:
+            pairs.append((image.events.data, self._image_replaced))
+            pairs += [(getattr(image.events, name), self._image_moved) for name in PLACEMENT]
+        return pairs
+
+    def _image_replaced(self, event: Any) -> None:
+        """Let go of the segmentation of an image that was given other pixels; its layers stay."""
+        self.show_message("the image was given other pixels, so its segmentation has ended; press Run for a new one")
+        self._drop_and_rest()
+
+    def _image_moved(self, event: Any) -> None:
         if (seg := self.segmentation) is None:
             return
-        layer, plan = event.value, seg.plan
-        needed: list[Layer | None] = [*plan.source.image_layers, *seg.layers.label_layers]
+        seg.layers.place()
+        size = seg.plan.source.pixel_size
+        if any(run.pixel_size != size for run in seg.array_runs.values()):
+            for run in seg.array_runs.values():
+                run.pixel_size = size
+            self.canvas.redraw()
+        self.image_moved.emit()
+
+    def _layer_inserted(self, event: Any) -> None:
+        if get_layer_kind(event.value) is not None:
+            self.connections.connect(event.value.events.visible, self._visibility_changed)
+
+    def _watch_reused(self) -> None:
+        """Watch the visibility of layers that an earlier run has left, which may be older than this object."""
+        for layer in () if self.segmentation is None else self.segmentation.layers.all():
+            self.connections.disconnect(layer.events.visible, self._visibility_changed)
+            self.connections.connect(layer.events.visible, self._visibility_changed)
+
+    def _layer_removed(self, event: Any) -> None:
+        layer: Layer = event.value
+        self.connections.disconnect(layer.events.visible, self._visibility_changed)
+        if (seg := self.segmentation) is None:
+            return
+        needed: list[Layer | None] = [*seg.plan.source.image_layers, *seg.layers.label_layers]
         if self.commands.sampling:
-            needed += [plan.sites, plan.seeds, plan.source.mask]
+            needed += [seg.plan.sites, seg.plan.seeds, seg.plan.source.mask]
         if any(layer is x for x in needed):
             self._drop_and_rest()
         else:
             self.canvas.layer_removed(layer)
 
-    def _image_replaced(self) -> None:
-        """Let go of the segmentation of an image that was given other pixels; its layers stay."""
-        if self.segmentation is not None:
-            self.show_message(
-                "the image was given other pixels, so its segmentation has ended; press Run for a new one"
-            )
-        self._drop_and_rest()
+    def _visibility_changed(self, event: Any) -> None:
+        seg, wanted = self.segmentation, self.commands.view.wanted
+        name = None if seg is None else seg.layers.find_name(event.source)
+        if seg is None or name is None:
+            return
+        is_visible = any(image.visible for image in seg.layers.pictures(name))
+        if name != "sites" and is_visible != (name in wanted):
+            if is_visible:
+                self.canvas.change_view(wanted=wanted | {name})
+            else:
+                self.commands.set_view(wanted=wanted - {name})
+        self.eyes_changed.emit(name, is_visible)
 
     # ---- states and the end
 
@@ -590,7 +522,6 @@ class Session(QObject):  # type: ignore[misc]
         self.state_changed.emit()
 
     def _rest(self) -> None:
-        """Enter the state in which no run is on."""
         self._enter(("done" if self.continues else "ready") if self.ready else "no image")
 
     def _end(self) -> None:
