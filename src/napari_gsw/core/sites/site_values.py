@@ -11,6 +11,7 @@ from napari_gsw.core.array_types import (
     ChannelImage,
     Float32Array,
     Float64Array,
+    Int8Array,
     Int32Array,
     Int64Array,
     LabelImage,
@@ -20,8 +21,8 @@ from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.lazy import is_lazy, read
 from napari_gsw.core.image.normalized_image import channels_last
 from napari_gsw.core.image.spacing import Spacing, face_areas
+from napari_gsw.core.jit import full, njit, njit_inner, zeros
 from napari_gsw.core.sites.blocked_labels import SiteImage, count_site_values
-from napari_gsw.core.special import sum_by_group
 
 
 def _list_borders(sites: Sites) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -59,17 +60,95 @@ def touching_pairs(
     length, total : (m,) float64
         Area of the faces; and sum of the Euclidean differences of channels (pixels, C) across them, times the area.
     """
-    n = int(sites.max(initial=0))
-    first, second, axis, pair = _list_borders(sites)
-    pairs, edge = np.unique(pair, return_inverse=True)
-    area = np.array(face_areas(spacing, sites.ndim))[axis]
-    square = np.zeros(len(first))
-    for values in () if channels is None else channels.T:
-        square += np.square((values[second] - values[first]).astype(np.float64))
-    edges = np.stack(np.divmod(pairs, max(n, 1)), axis=1).astype(np.int32)
-    sums = (np.bincount(edge, weights, len(pairs)) for weights in (area, area * np.sqrt(square)))
-    length, total = (np.asarray(values, np.float64) for values in sums)
-    return edges, length, total
+    flat_axes = 3 - sites.ndim
+    z, y, x = (1.0,) * flat_axes + face_areas(spacing, sites.ndim)
+    volume = np.ascontiguousarray(sites, np.int32).reshape((1,) * flat_axes + sites.shape)
+    values = np.empty((sites.size, 0), np.float32) if channels is None else channels
+    return _sum_faces(volume, values, int(sites.max(initial=0)), (z, y, x))
+
+
+@njit
+def _sum_faces(
+    sites: Int32Array, channels: ChannelImage, n: int, area: tuple[float, float, float]
+) -> tuple[Int32Array, Float64Array, Float64Array]:
+    """Do as :func:`touching_pairs` for sites (Z, Y, X).
+
+    Faces are first sorted by the smaller site of each pair, by counting. The neighbours of a site are then inserted
+    into a short sorted row, so that a face is compared with no more than these.
+    """
+    start = zeros(n + 1, np.int64)
+    _sort_faces(sites, channels, start, np.empty(0, np.int32), np.empty(0, np.float64), np.empty(0, np.int8))
+    n_faces = start[n]
+    partner, step, axis = np.empty(n_faces, np.int32), np.empty(n_faces, np.float64), np.empty(n_faces, np.int8)
+    _sort_faces(sites, channels, start.copy(), partner, step, axis)
+
+    edges = np.empty((n_faces, 2), np.int32)
+    length, total = zeros(n_faces, np.float64), zeros(n_faces, np.float64)
+    met_by, edge_of = full(n, -1, np.int32), np.empty(n, np.int64)  # last site that each was met by; their edge
+    row = np.empty(n, np.int32)
+    m = 0
+    for i in range(n):
+        count = 0
+        for f in range(start[i], start[i + 1]):
+            j = partner[f]
+            if met_by[j] != i:
+                met_by[j] = i
+                k = count
+                while k > 0 and row[k - 1] > j:
+                    row[k] = row[k - 1]
+                    k -= 1
+                row[k] = j
+                count += 1
+        for k in range(count):
+            edge_of[row[k]] = m + k
+            edges[m + k, 0], edges[m + k, 1] = i, row[k]
+        for f in range(start[i], start[i + 1]):
+            e = edge_of[partner[f]]
+            length[e] += area[axis[f]]
+            total[e] += area[axis[f]] * step[f]
+        m += count
+    return edges[:m].copy(), length[:m].copy(), total[:m].copy()
+
+
+@njit_inner
+def _sort_faces(
+    sites: Int32Array,
+    channels: ChannelImage,
+    start: Int64Array,
+    partner: Int32Array,
+    step: Float64Array,
+    face_axis: Int8Array,
+) -> None:
+    """Count the faces of each smaller site if there is no room for them, else write their larger sites and steps.
+
+    `start` (n + 1,) begins as zeros and becomes the first face of each site; in the second call it moves on by face.
+    """
+    depth, height, width = sites.shape
+    flat = sites.ravel()
+    is_counting = partner.size == 0
+    for axis in range(3):
+        offset = (height * width, width, 1)[axis]
+        for z in range(depth - (axis == 0)):
+            for y in range(height - (axis == 1)):
+                first = (z * height + y) * width
+                for p in range(first, first + width - (axis == 2)):
+                    a, b = flat[p], flat[p + offset]
+                    if a == b or a == 0 or b == 0:
+                        continue
+                    i = min(a, b) - 1
+                    if is_counting:
+                        start[i + 1] += 1
+                        continue
+                    square = 0.0
+                    for c in range(channels.shape[1]):
+                        change = np.float64(channels[p + offset, c] - channels[p, c])
+                        square += change * change
+                    partner[start[i]], step[start[i]] = max(a, b) - 1, np.sqrt(square)
+                    face_axis[start[i]] = axis
+                    start[i] += 1
+    if is_counting:
+        for i in range(1, start.size):
+            start[i] += start[i - 1]
 
 
 def list_faces(sites: Sites, edges: Int32Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -108,8 +187,21 @@ def mean_and_count_per_site(
     values: Float32Array | Float64Array, sites: Int32Array, n: int
 ) -> tuple[Float64Array, Int64Array]:
     """Compute the means (n, C) of values (pixels, C) over sites (pixels,) 1..n, and count the pixels (n,) of each."""
-    n_pixels = np.bincount(sites, minlength=n + 1)[1:]
-    return sum_by_group(values, sites, n + 1)[1:] / np.maximum(n_pixels, 1)[:, np.newaxis], n_pixels
+    total, n_pixels = sum_over_sites(values, sites, n)
+    return total / np.maximum(n_pixels, 1)[:, np.newaxis], n_pixels
+
+
+@njit
+def sum_over_sites(values: ChannelImage | Float64Array, sites: Int32Array, n: int) -> tuple[Float64Array, Int64Array]:
+    """Sum channels (pixels, C) over the pixels of each site (pixels,) from 1, 0 for none: (n, C); and count them."""
+    total, n_pixels = zeros((n, values.shape[1]), np.float64), zeros(n, np.int64)
+    for p in range(sites.size):
+        i = sites[p] - 1
+        if i >= 0:
+            n_pixels[i] += 1
+            for c in range(values.shape[1]):
+                total[i, c] += values[p, c]
+    return total, n_pixels
 
 
 def mean_channels_per_site(image: NDArray[Any], axes: str, sites: Sites) -> Float64Array:

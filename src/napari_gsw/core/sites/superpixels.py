@@ -27,8 +27,7 @@ from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
 from napari_gsw.core.jit import arange, full, njit, zeros
 from napari_gsw.core.partitions import canonical_labels, find_root
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.site_values import touching_pairs
-from napari_gsw.core.special import sum_by_group
+from napari_gsw.core.sites.site_values import sum_over_sites, touching_pairs
 
 # Compactness doubles, at most so often, until SLIC makes this fraction of the superpixels that are asked for.
 MIN_FRACTION, MAX_DOUBLINGS = 0.75, 8
@@ -186,8 +185,7 @@ def _merge_fragments(clusters: Sites, channels: ChannelImage, min_size: int) -> 
     """Split clusters into connected regions, and merge the small ones into the most similar neighbour."""
     regions = label_connected(clusters)
     n = int(regions.max())
-    total = sum_by_group(channels.reshape(regions.size, -1), regions.ravel(), n + 1)[1:]
-    n_pixels = np.bincount(regions.ravel(), minlength=n + 1)[1:]
+    total, n_pixels = sum_over_sites(channels.reshape(regions.size, -1), regions.ravel(), n)
     order = np.argsort(n_pixels, kind="stable")
     number = merge_small_regions(touching_pairs(regions)[0], total, n_pixels, order, min_size)
     return np.concatenate((np.zeros(1, np.int32), canonical_labels(number) + np.int32(1)))[regions]
@@ -218,16 +216,29 @@ def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ..
     return labels
 
 
+@njit
 def _move_clusters(channels: ChannelImage, labels: Int32Array, scale: Float32Array, centres: Float32Array) -> None:
     """Move every cluster to the mean of its pixels: `centres` (cells, features), scaled coordinates first."""
-    flat, size = labels.ravel().astype(np.intp), len(centres) + 1
-    n_pixels = np.bincount(flat, minlength=size)[1:]
-    is_used = n_pixels > 0
-    centres[is_used] = 0
-    coordinates = np.broadcast_arrays(*np.ogrid[tuple(map(slice, labels.shape))])
-    for f, values in enumerate([*coordinates, *np.moveaxis(channels, -1, 0)]):
-        mean = np.bincount(flat, values.ravel(), size)[1:][is_used] / n_pixels[is_used]
-        centres[is_used, f] = mean * scale[f] if f < AT_ONCE else mean
+    depth, height, width, count = channels.shape
+    total, n_pixels = zeros((centres.shape[0], AT_ONCE + count), np.float64), zeros(centres.shape[0], np.int64)
+    for z in range(depth):
+        for y in range(height):
+            for x in range(width):
+                i = labels[z, y, x] - 1
+                if i < 0:
+                    continue
+                n_pixels[i] += 1
+                total[i, 0] += z
+                total[i, 1] += y
+                total[i, 2] += x
+                for c in range(count):
+                    total[i, AT_ONCE + c] += channels[z, y, x, c]
+    for i in range(n_pixels.size):
+        if n_pixels[i] > 0:
+            centres[i] = 0
+            for f in range(total.shape[1]):
+                mean = total[i, f] / n_pixels[i]
+                centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
 
 
 @njit
