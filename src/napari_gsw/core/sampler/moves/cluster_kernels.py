@@ -48,7 +48,7 @@ def make_group(evidence: LikelihoodTables) -> GroupCounts:
         zeros(words, np.uint32),
         zeros(words, np.uint32),
         zeros(words, np.uint32),
-        zeros((1, evidence.moments.shape[1]), np.float64),
+        zeros((as_int64(1), evidence.moments.shape[1]), np.float64),
     )
 
 

@@ -225,7 +225,7 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
     for i in range(n):
         place[i] = -1
     length = as_int64(0)
-    taken = zeros(clusters.size.size, np.bool_)
+    taken = zeros(clusters.size.size, np.int64)  # whether a slot is dissolved
     if near > 0.0 and left.size > 0 and rng.random() < near:
         e = int(rng.random() * left.size)
         place[left[e]] = place[right[e]] = -2
@@ -238,7 +238,7 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
             order[length] = i
             length += 1
     for t in range(anchors):
-        taken[labels[order[t]]] = True
+        taken[labels[order[t]]] = 1
     for i in range(n):
         if taken[labels[i]] and place[i] == -1:
             order[length] = i
@@ -246,7 +246,7 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
     for t in range(length - 1, anchors, -1):
         u = anchors + int(rng.random() * (t - anchors + 1))
         order[t], order[u] = order[u], order[t]
-    wanted = zeros(2, np.int64)
+    wanted = zeros(as_int64(2), np.int64)
     sized = False
     if limited:
         for k in range(used[USED]):
@@ -256,9 +256,9 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
         sized = rng.random() < 0.5
 
     # First the allocation that would give the present state back, then the proposed one.
-    blocks = zeros(2, np.int64)
-    log_q = zeros(2, np.float64)
-    energy = zeros(2, np.float64)
+    blocks = zeros(as_int64(2), np.int64)
+    log_q = zeros(as_int64(2), np.float64)
+    energy = zeros(as_int64(2), np.float64)
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
@@ -278,7 +278,7 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
     for k in range(used[USED]):
         if taken[k]:
             clear_slot(clusters, k)
-    slot_of = zeros(after, np.int32)
+    slot_of = zeros(after, np.int64)
     k = as_int64(0)
     for b in range(after):
         while clusters.size[k] > 0:

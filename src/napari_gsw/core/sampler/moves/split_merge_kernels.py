@@ -96,7 +96,7 @@ def score_merges(target: Target, state: ChainState, excluded: int, power: float,
         score[slots] += log_count_gain(evidence, word[t], as_int64(blocks.words[word[t], 1]), as_int64(times[t]))
         if word[t] == evidence.pixels:
             pixels = as_int64(times[t])
-    moments = zeros((1, blocks.moments.shape[0]), np.float64)
+    moments = zeros((as_int64(1), blocks.moments.shape[0]), np.float64)
     for c in range(moments.size):
         moments[0, c] = blocks.moments[c, 0]
     members = blocks.size[0]

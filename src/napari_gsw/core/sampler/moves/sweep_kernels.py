@@ -458,9 +458,10 @@ def update_each_group(
     score, adjacent, seen = candidates.score, candidates.adjacent, candidates.seen
     bonded_weight = candidates.bonded_weight
     n, capacity = labels.size, size.size
-    has_table_ends = False
+    n_ends = as_int64(0)
     for d in range(evidence.table_end.size):
-        has_table_ends = has_table_ends or evidence.tail[d, FACTOR] != 0.0
+        n_ends += evidence.tail[d, FACTOR] != 0.0
+    has_table_ends = n_ends > 0
     fresh = as_int64(0)  # no slot below this one is free
     for root in range(first, n):
         if parent[root] != root:
