@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -31,6 +32,7 @@ from napari_gsw.batch.selection import Selection, output_stems, result_files, se
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.output_folder import JOURNALS
+from napari_gsw.files.results import OutputOptions
 from napari_gsw.methods import choose
 
 PICTURE = astronaut()
@@ -138,6 +140,22 @@ def test_the_python_interface_returns_the_rows(folder, alone, tmp_path):
     with pytest.raises(gsw.InputError, match="did you mean sweeps"):
         run_batch(folder, tmp_path / "other", sweps=3)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+def test_formats_extras_and_other_methods(folder, tmp_path):
+    every = OutputOptions(sites=True, plot=True, uncertainty=True)
+    made = {kind: tmp_path / kind for kind in ("tif", "png", "zarr")}
+    for kind, out in made.items():
+        extras = every if kind == "tif" else OutputOptions()
+        run_batch(folder, out, format=kind, extras=extras, selection=Selection(pattern="b*"), **FAST)
+    names = {"sites.tif", "overlay.png", "trace.png", "uncertainty.png", "entropy.tif", "posterior.json"}
+    assert {f"b.{name}" for name in names} <= {p.name for p in made["tif"].iterdir()}
+    for kind in ("png", "zarr"):
+        assert np.array_equal(read_labels(made[kind] / f"b.{kind}"), read_labels(made["tif"] / "b.tif"))
+    (row,) = run_batch(folder, tmp_path / "f", method="felzenszwalb", selection=Selection(pattern="b*"))
+    assert (row["status"], row["clusters"], row["sites"]) == ("done", None, None)
+    assert row["regions"] == len(np.unique(read_labels(tmp_path / "f" / "b.tif")))
 
 
 def test_an_image_that_is_read_in_blocks_is_as_segment_makes_it(tmp_path):
@@ -354,12 +372,19 @@ def test_a_journal_or_a_report_that_cannot_be_written_is_one_line(folder, tmp_pa
         assert printed.count("\n") == 1
 
 
+def test_a_defect_in_one_image_is_named(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(images, "segment", lambda *_, **__: 1 / 0)
+    assert batch(folder, "-o", tmp_path / "out", "--jobs", 1, "-q") == 3
+    assert capsys.readouterr().err.count("a defect of the program: ZeroDivisionError") == 3
+
+
 # Going on where one was
 
 
 def test_results_of_an_earlier_run_are_not_mixed_with_new_ones(folder, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
     assert batch(folder, "-o", out, "--jobs", 1, "-q") == 0
+    assert capsys.readouterr() == ("", "")
     before = written(out)
     assert batch(folder, "-o", out, "--jobs", 1, "-q", "--seed", 1) == 2
     printed = capsys.readouterr().err
@@ -403,8 +428,9 @@ def test_resume_makes_what_is_missing_or_changed_and_nothing_else(some, tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(folder, alone, tmp_path, monkeypatch, capsys):
-    """The signal comes while the second image is being sampled, in compiled code."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_is_finished_and_resume_goes_on(number, code, folder, alone, tmp_path, monkeypatch, capsys):
+    """It comes while the second image is being sampled, in compiled code."""
     real = images.segment
     begun = []
 
@@ -413,19 +439,20 @@ def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(folder, alone, tmp_pat
 
         def stages(stage, snapshot):
             if stage.name == "sampling" and len(begun) == 2:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             return report(stage, snapshot)
 
         return real(image, choice, seed, report=stages)
 
     out = tmp_path / "out"
-    before = signal.getsignal(signal.SIGINT)
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     monkeypatch.setattr(images, "segment", interrupted)
-    assert batch(folder, "-o", out, "--jobs", 1, "-q", "--seed", 4) == 130
-    assert signal.getsignal(signal.SIGINT) is before
+    assert batch(folder, "-o", out, "--jobs", 1, "-q", "--seed", 4) == code
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
     assert "--resume goes on" in capsys.readouterr().err
     assert {n for n in written(out) if n.endswith(".tif")} == {"a.tif"}
     assert [row["status"] for row in table(out).values()] == ["done", "left", "left"]
+    assert not list(out.glob(".unfinished-*"))
     assert batch(folder, "-o", out, "--jobs", 1, "-q", "--seed", 4, "--resume") == 0
     assert len(begun) == 4
     assert written(out) == alone("--seed", "4", *options(FAST))
@@ -449,6 +476,21 @@ def with_a_death(order, options, victims):
     thread.join(240)
     assert not thread.is_alive()
     return rows
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.slow
+def test_processes_that_are_killed_lose_nothing(folder, alone, tmp_path):
+    order, out = BatchSpec(folder, choose(changes=SLOW), 4), tmp_path / "out"
+    others = {child.pid for child in multiprocessing.active_children()}
+    rows = with_a_death(
+        order,
+        BatchOptions(out, jobs=2, quiet=True),
+        lambda: [child.pid for child in multiprocessing.active_children() if child.pid not in others],
+    )
+    assert [row["status"] for row in rows] == ["done"] * 3
+    assert written(out) == alone("--seed", "4", *options(SLOW))
+    assert not list(out.glob(".unfinished-*"))
 
 
 @pytest.fixture(scope="module")

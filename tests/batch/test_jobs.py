@@ -111,6 +111,15 @@ def test_a_defect_is_named_and_the_rest_goes_on(tmp_path, capsys):
     assert "job 2 skipped: number 2 is not wanted" in capsys.readouterr().err
 
 
+def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path):
+    rows = run_jobs("t", touchy, tasks(tmp_path, n1="die"), {}, JobOptions(tmp_path, 2, quiet=True))
+    assert rows.failed == {"job 1": WORKER_DIED}
+    assert list(rows.done) == ["job 0", "job 2", "job 3", "job 4"]
+    # In the pool, where what is in flight is lost with it; alone, if something was; and once more as a retry.
+    assert calls(tmp_path, 1) in (2, 3)
+    assert sum(calls(tmp_path, k) for k in (0, 2, 3, 4)) <= 5
+
+
 def test_death_of_several_processes_names_each_of_their_jobs(tmp_path):
     rows = run_jobs(
         "t", touchy, tasks(tmp_path, n1="die", n2="die", n4="die"), {}, JobOptions(tmp_path, 2, quiet=True, retries=0)

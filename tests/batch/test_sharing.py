@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,6 +154,35 @@ def test_a_name_that_is_not_utf_8(tmp_path, capsys):
 
 
 # Signals
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_request_to_end_goes_to_all_processes_and_loses_nothing(folder, tmp_path):
+    """As SLURM sends it: to this process and to its workers."""
+    out = tmp_path / "out"
+    others = {child.pid for child in multiprocessing.active_children()}
+
+    def end():
+        deadline = time.monotonic() + 60
+        while not any('"row"' in p.read_text() for p in out.glob(".progress/*.jsonl")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        workers.extend(c.pid for c in multiprocessing.active_children() if c.pid not in others)
+        for pid in (*workers, os.getpid()):
+            os.kill(pid, signal.SIGTERM)
+
+    workers: list[int] = []
+    thread = threading.Thread(target=end)
+    thread.start()
+    words = [part for name, value in SLOW.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    code = main(["batch", str(folder), "-o", str(out), *words, "--jobs", "2", "-q"])
+    thread.join()
+    assert code == 143
+    assert workers
+    assert {child.pid for child in multiprocessing.active_children()} <= others
+    statuses = list(table(out).values())
+    assert set(statuses) == {"done", "left"}
+    assert not list(out.glob(f"{SCRATCH}*"))
 
 
 # A cluster

@@ -13,6 +13,7 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.cli import main
+from napari_gsw.core.settings import setting_fields
 
 IMAGE = astronaut()[60:150, 150:270]
 
@@ -223,6 +224,22 @@ def test_bad_files_are_one_line_and_exit_code_2(image, tmp_path, capsys):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("earlier", [False, True])
+def test_full_disk_leaves_nothing_or_the_earlier_result(earlier, image, tmp_path, monkeypatch, capsys):
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "out"
+    if earlier:
+        assert run("segment", image, "-o", out, "--sweeps", 2, "-q") == 0
+    before = {p.name: p.read_bytes() for p in out.glob("*")}
+    monkeypatch.setattr("napari_gsw.files.results.write_trace", full_disk)
+    assert run("segment", image, "-o", out, "--sweeps", 3, "-q") == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert out.exists() == earlier
+    assert {p.name: p.read_bytes() for p in out.glob("*")} == before
+
+
 @pytest.mark.slow
 def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     """260 x 260 singletons that stay singletons: 67,600 clusters."""
@@ -240,6 +257,17 @@ def test_more_labels_than_uint16_holds_are_written_as_uint32(tmp_path, capsys):
     printed = capsys.readouterr().err
     assert "PNG cannot hold 32-bit labels: written as labels.tif" in printed
     assert "there is no uncertainty" in printed  # without a sweep
+
+
+def test_help_explains_every_knob(capsys):
+    with pytest.raises(SystemExit) as end:
+        run("segment", "--help")
+    assert end.value.code == 0
+    text = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    for name, setting in setting_fields().items():
+        assert f"--{name.replace('_', '-')} VALUE" in text
+        assert setting.help.split()[0] in text
+        assert " ".join(setting.help.replace("- ", "-").split()[:4]) in text
 
 
 def test_wrong_usage_is_exit_code_2(capsys):

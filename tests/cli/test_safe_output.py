@@ -96,6 +96,25 @@ def test_overwrite_is_the_users_word_for_what_is_written_and_nothing_else(theirs
     assert set(before) - set(content(theirs)) == {"overlay.png", "trace.png"}
 
 
+def test_labels_that_somebody_has_worked_on_stay(image, tmp_path, capsys):
+    assert run("segment", image, "-o", tmp_path / "out", *FAST) == 0
+    tifffile.imwrite(tmp_path / "out" / "labels.tif", np.ones((5, 5), np.uint8))
+    before = content(tmp_path)
+    assert run("segment", image, "-o", tmp_path / "out", *FAST) == 2
+    assert "labels.tif': the file exists" in capsys.readouterr().err
+    assert content(tmp_path) == before
+
+
+def test_two_formats_do_not_share_a_provenance(image, tmp_path, capsys):
+    assert run("segment", image, "-o", tmp_path / "x.tif", *FAST) == 0
+    before = content(tmp_path)
+    assert run("segment", image, "-o", tmp_path / "x.png", "--seed", 1, *FAST) == 2
+    assert "x.provenance.json' is the provenance of 'x.tif'" in capsys.readouterr().err
+    assert content(tmp_path) == before
+    assert run("segment", image, "-o", tmp_path / "x.png", "--seed", 1, "--overwrite", *FAST) == 0
+    assert content(tmp_path).keys() == {"photo.png", "x.png", "x.provenance.json", "x.trace.csv"}
+
+
 @pytest.mark.parametrize("command", ["segment", "batch", "evaluate", "reproduce"])
 def test_a_name_that_is_empty_is_no_folder(command, image, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

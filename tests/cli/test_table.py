@@ -97,6 +97,16 @@ def test_pixels_keep_their_size(tmp_path, depth, file_format):
             assert told.get("spacing") == (2.0 if depth == 3 else None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "spacing", "volume", "size"), [("imagej", "3,1,1", "volume", 3), ("ome", "4,1,1", "volume (µm³)", 0.5)]
+)
+def test_a_chosen_distance_keeps_only_units_in_its_proportion(tmp_path, kind, spacing, volume, size):
+    """The file has planes of 2 and pixels of half a micrometre."""
+    file, out = sized(tmp_path / "image.tif", mosaic_3d()[0][:8, :24, :24], kind), tmp_path / "out"
+    assert main(["segment", str(file), "-o", str(out), "--table", "-q", "--sweeps", "3", "--spacing", spacing]) == 0
+    assert all(float(row[volume]) == size * int(row["pixels"]) for row in rows_of(out / "regions.csv"))
+
+
 def test_what_a_file_says_wrongly_costs_no_result(tmp_path):
     """Its distances are refused, unless better ones are given: then nothing may be said after the last sweep."""
     image, file, out = mosaic_3d()[0][:8, :24, :24], tmp_path / "image.ome.tif", tmp_path / "out"

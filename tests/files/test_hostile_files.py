@@ -14,7 +14,7 @@ import tifffile
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
 from napari_gsw.files import images
-from napari_gsw.files.images import check_promise, read_image, read_labels
+from napari_gsw.files.images import check_promise, parse_xml, read_image, read_labels
 from napari_gsw.research.evaluation.data_sets import Example
 
 BOMB = (
@@ -94,6 +94,10 @@ def test_ome_metadata_with_entities(tmp_path):
     tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((4, 5), np.uint8), description=xml, metadata=None)
     refused(read_image, tmp_path / "a.ome.tif", "it defines XML entities")
     refused(read_provenance, tmp_path / "a.ome.tif", "carries no settings")
+
+
+def test_xml_without_entities_is_read():
+    assert parse_xml(b"<!DOCTYPE a><a>1 &lt; 2</a>").text == "1 < 2"
 
 
 def codebook(path, centres, space="lab"):

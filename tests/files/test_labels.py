@@ -8,6 +8,7 @@ import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
 import pytest
 import tifffile
@@ -201,6 +202,13 @@ def test_ome_zarr_with_axes_scale_translation_and_provenance(tmp_path):
     assert group["0"].metadata.dimension_names == ("t", "z", "y", "x")
 
 
+def test_pixels_have_no_unit_in_ome_zarr(tmp_path):
+    write_labels(example(5, 7), tmp_path / "a.zarr", units=("pixel", "pixel"), scale=(1, 1))
+    (image,) = zarr_group(tmp_path / "a.zarr").attrs["ome"]["multiscales"]
+    assert image["axes"] == [{"name": axis, "type": "space"} for axis in "yx"]
+    assert image["datasets"][0]["coordinateTransformations"] == [{"type": "scale", "scale": [1, 1]}]
+
+
 def test_large_labels_have_coarser_levels_in_ome_zarr(tmp_path):
     labels = example(2, 3, 1201, 600)
     write_labels(labels, tmp_path / "a.zarr", scale=(1, 2, 0.5, 0.25))
@@ -256,6 +264,22 @@ def test_axes_take_the_order_of_the_format(ending, axes, stored, tmp_path):
             assert float(ome(path)[1]["PhysicalSizeX"]) == sizes["X"]
     assert found == stored
     assert np.array_equal(back, wanted)
+
+
+@pytest.mark.parametrize("ending", [".tif", ".ome.tif", ".zarr"])
+def test_five_dimensions(ending, tmp_path):
+    labels = example(2, 2, 3, 5, 7)
+    path = write_labels(labels, tmp_path / f"a{ending}")
+    back = zarr_group(path)["0"][...] if ending == ".zarr" else tifffile.imread(path)
+    assert np.array_equal(back, labels.swapaxes(1, 2) if ending == ".tif" else labels)
+
+
+def test_png_and_npy_are_what_others_read(tmp_path):
+    labels = example(5, 7)
+    write_labels(labels, tmp_path / "a.png")
+    assert np.array_equal(iio.imread(tmp_path / "a.png"), labels)
+    write_labels(labels, tmp_path / "a.NPY")
+    assert np.array_equal(np.load(tmp_path / "a.NPY", allow_pickle=False), labels)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -255,6 +255,12 @@ def remaining(folder):
     return scratches(folder)
 
 
+def test_scratch_is_removed_after_an_error(tmp_path):
+    with pytest.raises(ZeroDivisionError), scratch_folder(tmp_path) as folder:
+        (folder / "half").write_text(str(1 / 0))
+    assert scratches(tmp_path) == []
+
+
 def test_scratch_of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE)
     try:

@@ -22,7 +22,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.pipeline.saved_run import DTYPES
 from napari_gsw.core.sites.blocked_labels import CompressedArray
-from napari_gsw.files import session_file
+from napari_gsw.files import images, session_file
 from napari_gsw.files.session_file import SESSION_KEY, is_session
 
 IMAGE = np.kron(np.random.default_rng(0).integers(0, 255, (4, 6, 3)), np.ones((20, 20, 1))).astype(np.uint8)
@@ -414,6 +414,16 @@ def test_a_chunk_that_holds_more_than_it_says_is_refused_before_it_is_unpacked(s
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
         tracemalloc.stop()
+
+
+def test_a_session_whose_arrays_pack_well_is_opened(result, tmp_path, monkeypatch):
+    """An image with little in it takes more times the bytes of its file than other images may."""
+    monkeypatch.setattr(images, "ALWAYS", 0)
+    image = np.zeros((14_000, 14_000), np.uint8)
+    image[::50] = 7
+    path = gsw.save_session(tmp_path / "large.zarr.zip", result, image=image)
+    assert image.nbytes > images.MAX_COMPRESSION * path.stat().st_size
+    assert gsw.open_session(path).images[0].pixels.sum() == 7 * 280 * 14_000
 
 
 class Place(NamedTuple):
