@@ -158,7 +158,7 @@ def test_a_name_that_is_not_utf_8(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_the_request_to_end_goes_to_all_processes_and_loses_nothing(folder, tmp_path):
+def test_the_request_to_end_goes_to_all_and_loses_nothing(folder, tmp_path):
     """As SLURM sends it: to this process and to its workers."""
     out = tmp_path / "out"
     others = {child.pid for child in multiprocessing.active_children()}

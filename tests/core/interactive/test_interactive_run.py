@@ -11,7 +11,7 @@ from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
 from napari_gsw.core.posterior.label_table import measure_regions
 from napari_gsw.core.posterior.uncertainty import make_boundary_image
-from napari_gsw.core.sampler.chain import resample_sites
+from napari_gsw.core.sampler.chain import resample_sites, restart_from
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds
 from napari_gsw.core.sites.site_values import mean_channels_per_site
 from napari_gsw.sample_data import mosaic
@@ -319,6 +319,14 @@ def test_memory_is_bounded_and_even():
         found, numbers = memory.nearest(wanted)
         assert abs(found - wanted) <= gaps.max()
         assert (numbers == found).all()
+
+
+def test_a_redirected_chain_must_respect_its_seeds(problem):
+    (chain,) = make_ensemble(problem, problem.settings, 0).chains
+    seeds = np.full(problem.n, -1)
+    seeds[:2] = 3
+    with pytest.raises(gsw.InputError, match="same seed"):
+        restart_from(chain, np.arange(problem.n), seeds, 0)
 
 
 def test_seeds_give_the_numbers(problem, image):

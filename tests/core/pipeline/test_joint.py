@@ -8,10 +8,13 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
+from napari_gsw.core.features.codebook import load_builtin_codebook
 from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.features.words import choose_colour_codebook
 from napari_gsw.core.graph.couplings import compute_couplings
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import build_region_graph
+from napari_gsw.core.image.foreground_signal import normalize_images
 from napari_gsw.core.image.lazy import is_image_list
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.model.scribble_field import ScribbleField
@@ -187,6 +190,33 @@ def test_a_brightness_means_the_same_in_all_images(changes):
     assert (c[:, 60:] == b[0, 0]).all()
 
 
+def test_texture_words_are_learnt_from_all_images():
+    problem = gsw.prepare([FACE, CUP], gsw.Settings(texture_words=12, coupling="constant"))
+    counts = problem.likelihoods[1].counts
+    assert counts.shape == (problem.n, 12)
+    alone = gsw.prepare(FACE, gsw.Settings(texture_words=12, coupling="constant")).likelihoods[1].counts
+    assert (counts.toarray()[: alone.shape[0]] != alone.toarray()).any()  # other words than FACE would have by itself
+
+
+def test_pale_images_have_the_same_words():
+    """Each alone would have words of its own, of its own colours."""
+    rng = np.random.default_rng(0)
+    pale = [100 + rng.integers(0, high, (30, 40, 3)).astype(np.uint8) for high in (12, 30)]
+    settings, inside = gsw.preset("general"), np.ones((30, 40), bool)
+    pictures = normalize_images(pale, reduce_noise=True)
+    assert all(one.pale for one in pictures)
+    sites = [inside.astype(np.int32)] * 2
+    book = ImageFeatures(pictures, sites, settings).codebook
+    for one in pictures:
+        alone = choose_colour_codebook([one], [inside], settings, None)
+        assert not np.array_equal(alone.centres, book.centres)
+        shared = choose_colour_codebook([one], [inside], settings, book)
+        assert np.array_equal(shared.centres, book.centres)
+        assert shared.softness == book.softness > 0
+    plain = normalize_images(pale)
+    assert ImageFeatures(plain, sites, settings).codebook is load_builtin_codebook("lab")
+
+
 def test_what_is_background_in_one_image_is_so_in_all():
     nuclei, truth = cells()
     part = (slice(73, 88), slice(23, 51))  # two nuclei fill most of it
@@ -283,6 +313,16 @@ def test_a_result_of_several_images_is_complete():
     assert [x["shape"] for x in result.provenance["images"]] == [[120, 150, 3], [80, 130, 3]]
     regions = gsw.segment([FACE, CUP], sweeps=40, seed=2, view="regions")
     assert not set(np.unique(regions.labels[0])) & set(np.unique(regions.labels[1]))
+
+
+def test_provenance_names_what_was_given_image_by_image():
+    seeds = np.zeros(CUP.shape[:2], np.uint8)
+    seeds[:5, :5] = 1
+    given = gsw.segment([FACE, CUP], sweeps=5, seeds=(None, seeds)).provenance["given"]
+    assert list(given) == ["seeds"]
+    assert given["seeds"][0] is None
+    assert len(given["seeds"][1]) == 64
+    assert gsw.segment([FACE, FACE], sweeps=5, linked=True).provenance["given"] == {"linked": True}
 
 
 def test_masks_and_sites_of_some_images():

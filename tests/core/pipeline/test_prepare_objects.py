@@ -13,6 +13,7 @@ from napari_gsw.core.features.object_network import (
     COARSE_SIDE,
     INSIDE,
     WIDTH,
+    _predict_two_scales,
     are_too_large,
     estimate_object_width,
     predict_objects,
@@ -87,6 +88,25 @@ def test_settings_that_the_network_settles_change_nothing_and_the_others_are_ask
     for name in NETWORK_SETTINGS[:2]:
         (other,) = (word for word in setting_fields()[name].choices if word != getattr(short, name))
         assert not np.array_equal(gsw.segment(image, short.replace(**{name: other}), seed=0).labels, labels)
+
+
+@RUNTIME
+def test_a_picture_and_its_mirror_image_are_seen_alike():
+    image, _ = cells()
+    network = networks.load_builtin_network("objects")
+    size = slice(0, 128), slice(0, 160)  # a multiple of the stride: nothing is mirrored at the border of one alone
+    maps, mirrored = predict_objects(image[size], network), predict_objects(image[size][:, ::-1], network)
+    assert np.abs(maps - mirrored[:, ::-1]).max() < 0.02
+
+
+def test_probabilities_are_brought_to_how_often_they_are_right():
+    said = np.linspace(0, 1, 101)
+    calibrated = calibrate(said)
+    assert (np.diff(calibrated) >= 0).all()
+    assert calibrated[0] < 0.02
+    assert calibrated[95] < said[95]  # too sure of itself
+    assert 0.45 < calibrate(np.array([0.5]))[0] < 0.55
+    assert np.isnan(calibrate(np.array([np.nan]))).all()
 
 
 @RUNTIME
@@ -248,6 +268,17 @@ def test_objects_too_large_for_the_network_are_left_to_the_other_way():
     )
 
 
+@RUNTIME
+def test_plain_shapes_out_of_focus_are_seen_sharply():
+    network = networks.load_builtin_network("objects")
+    for blur, less in ((2.0, True), (5.0, False)):
+        easy = EasyImage("disks", blur=blur, noise=10)
+        seen = predict_objects(easy.read().image, network)[..., INSIDE]
+        unsure = np.count_nonzero((seen > 0.1) & (seen < 0.9))
+        plain = _predict_two_scales(to_uint8(easy.read().image), network)[..., INSIDE]
+        assert bool(unsure < np.count_nonzero((plain > 0.1) & (plain < 0.9))) is less
+
+
 def test_pictures_of_any_kind_are_stretched():
     ramp = np.arange(600.0).reshape(20, 30)
     assert to_uint8(ramp).max() == 255
@@ -279,3 +310,10 @@ def test_numbers_on_the_screen_do_not_depend_on_what_a_chain_calls_its_clusters(
     shown = np.array([5, 5, 5, 3])
     for labels in ([0, 1, 2, 3], [7, 2, 0, 1], [1, 3, 2, 0]):
         assert match_labels(np.array(labels), shown, np.ones(4)).tolist() == [5, 1, 2, 3]
+
+
+def test_the_layout_of_an_image_in_memory_changes_nothing():
+    image = np.random.default_rng(0).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+    plain = gsw.segment(image, preset="microscopy", seed=0, sweeps=3)
+    for other in (np.asfortranarray(image), np.repeat(image, 2, axis=1)[:, ::2]):
+        assert np.array_equal(gsw.segment(other, preset="microscopy", seed=0, sweeps=3).labels, plain.labels)

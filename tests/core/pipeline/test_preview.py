@@ -67,6 +67,13 @@ def test_mask_and_strokes_count_and_what_is_outside_may_be_anything(small):
     assert {7, 9} <= set(np.unique(seen.labels).tolist())
 
 
+def test_means_of_blocks_keep_the_type():
+    image = np.kron(RNG.integers(0, 60_000, (6, 5)), np.ones((8, 8), int)).astype(np.uint16)
+    copy = downsample(image[:46, :39], [0, 1], 8)
+    assert copy.dtype == np.uint16
+    assert np.array_equal(copy, image[:40:8, :32:8])
+
+
 @pytest.mark.parametrize("planes", [1, 5])
 def test_a_thin_stack_has_blocks_as_thin(small, planes):
     """Whose labels lie where the image is: a pixel of them is `step` of the image along every axis."""

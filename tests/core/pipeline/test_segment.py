@@ -36,6 +36,15 @@ def test_a_result_is_complete():
     assert set(made["versions"]) >= {"napari-gsw", "numpy", "numba", "scikit-image", "python"}
 
 
+def test_the_same_seed_gives_the_same_labels():
+    first, again = (gsw.segment(IMAGE, sweeps=30, seed=4) for _ in range(2))
+    other = gsw.segment(IMAGE[::-1], sweeps=30, seed=5)
+    assert np.array_equal(first.labels, again.labels)
+    assert first.provenance == again.provenance
+    assert not np.array_equal(first.trace.log_posterior, other.trace.log_posterior)
+    assert first.provenance["image"] != other.provenance["image"]
+
+
 def test_settings_as_keywords_or_as_an_object():
     whole = gsw.segment(IMAGE, gsw.preset("paper", sweeps=10, alpha=1.0), seed=1)
     words = gsw.segment(IMAGE, preset="paper", sweeps=10, alpha=1.0, seed=1)
@@ -183,6 +192,13 @@ def test_own_words_are_in_the_provenance(tmp_path):
     given = gsw.segment(IMAGE, codebook=book, sweeps=1).provenance["given"]
     assert set(given) == {"codebook"}
     assert gsw.segment(IMAGE, codebook=str(tmp_path / "book.json"), sweeps=1).provenance["given"] == given
+
+
+def test_grey_stored_as_rgb_is_grey_to_the_gaussian():
+    grey = IMAGE[..., 0]
+    (one,) = gsw.prepare(grey, preset="paper", likelihood="gaussian").likelihoods
+    (three,) = gsw.prepare(np.stack([grey] * 3, axis=-1), preset="paper", likelihood="gaussian").likelihoods
+    assert one.sums.shape[1] == three.sums.shape[1] == 1
 
 
 @pytest.mark.parametrize("name", ["mosaic", "mosaic_3d"])

@@ -55,6 +55,15 @@ def test_the_information_in_draws_is_that_of_the_posterior():
     assert estimate == pytest.approx(exact, rel=0.01)
 
 
+def test_labels_that_are_drawn_apart_say_next_to_nothing():
+    names = np.random.default_rng(0).integers(0, 3, (100, 400))
+    coupled = np.concatenate((names, names[:, :10]), axis=1)
+    weight = np.ones(410)
+    alone, together = measure_label_information(coupled, np.array([50, 0]), weight)
+    assert alone < 3
+    assert together - np.log(3) == pytest.approx(alone, abs=2)
+
+
 def test_codes_follow_how_often_a_site_has_a_label():
     names = np.array([[0, 5], [0, 1], [2, 1], [0, 1], [3, 4], [2, 3], [1, 2]])
     codes = encode_labels(names)

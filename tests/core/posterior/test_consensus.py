@@ -59,6 +59,9 @@ def test_distances_are_those_of_the_metrics(loss):
     assert partition_distance(a, a + 7, loss) == 0
     weight = rng.random(40) * 9 + 0.1
     assert partition_distance(a, b, loss, weight) == pytest.approx(slow_distance(a, b, loss, weight))
+    draws = rng.integers(0, 4, (7, 40))
+    mean = np.mean([slow_distance(a, row, loss, weight) for row in draws])
+    assert compute_expected_loss(a, draws, loss, weight) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -146,6 +146,12 @@ def test_the_eraser_takes_a_corner_away_and_the_rest_stays():
         erase_pixels(SHOWN, SHOWN == 0)
 
 
+def test_paint_where_there_is_no_site_means_nothing():
+    painted = SHOWN.copy()
+    painted[16:19, 5:9] = 8
+    assert edit_from_scribble(SHOWN, painted, np.empty((0, 2)), True, SHOWN > 0) is None
+
+
 # ---- what a later state of the chain makes of an edit
 
 

@@ -10,6 +10,7 @@ import pytest
 from skimage.measure import label
 
 import napari_gsw as gsw
+from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
 from problems import planar
 
@@ -94,6 +95,16 @@ def test_a_problem_without_an_image_counts_sites():
     assert np.bincount(found).min() >= 3
 
 
+def test_means_and_pixels_of_the_graph():
+    image = np.random.default_rng(1).random((20, 24))
+    problem = gsw.prepare(image, site_size=30, denoise="no")
+    seen = normalize_image(image).channels[..., 0]
+    for site in range(problem.n):
+        inside = problem.sites == site + 1
+        assert problem.graph.pixels[site] == inside.sum()
+        assert problem.graph.means[site, 0] == pytest.approx(seen[inside].mean(), rel=1e-5)
+
+
 # ---- the hierarchy
 
 
@@ -118,6 +129,23 @@ def test_levels_nest_and_have_as_many_regions_as_asked_for(stripes):
     levels = [tree.labels_with(count) for count in (2, 5, 20, 60, stripes.n)]
     assert [len(np.unique(level)) for level in levels] == [2, 5, 20, 60, stripes.n]
     assert all(nested(coarse, fine) for coarse, fine in itertools.pairwise(levels))
+
+
+def test_couplings_order_what_the_posterior_is_sure_of(stripes):
+    """All boundaries are as good as certain; the weak ones go first all the same, and the small specks among them."""
+    tree = make_boundary_tree(stripes, np.zeros(len(stripes.edges)))
+    kept = np.diff(tree.labels_with(20)[stripes.edges]).ravel() != 0
+    contrast = stripes.graph.contrast
+    assert contrast[kept].mean() > 2 * contrast[~kept].mean()
+    pixels = stripes.graph.pixels
+    for count in (3, 5, 7, 12, 28):
+        assert np.bincount(tree.labels_with(count), pixels).max() < 0.75 * pixels.sum(), count
+
+
+def test_a_problem_without_an_image_has_levels_too():
+    plain = planar(n=60)
+    together = np.linspace(0.1, 0.9, len(plain.edges))
+    assert make_boundary_tree(plain, together).labels_with(1).tolist() == [0] * plain.n
 
 
 def test_learnt_couplings_are_log_odds_again(stripes):

@@ -67,6 +67,15 @@ def test_regions_are_parts_of_clusters_unless_they_were_too_small(result):
     assert np.array_equal(clusters.problem.paint(clusters.clusters), clusters.labels)
 
 
+def test_the_range_lies_in_the_ball(result):
+    ball = result.credible_ball()
+    clusters = result.draws.max(axis=1) + 1
+    assert ball.inside.mean() >= 0.95
+    assert clusters[ball.coarsest] == clusters[ball.inside].min()
+    assert clusters[ball.finest] == clusters[ball.inside].max()
+    assert ball.distances[ball.farthest] == ball.distances[ball.inside].max()
+
+
 def test_detail_goes_from_one_region_to_every_site(result):
     counts = [len(np.unique(result.summary.labels_at_detail(share))) for share in np.linspace(0, 1, 9)]
     assert counts == sorted(counts)
@@ -102,6 +111,21 @@ def test_chains_start_apart_and_a_run_ends_when_they_agree():
         live.advance()
     assert live.sweep == run.snapshot.sweep
     assert np.array_equal(live.summary.labels, run.labels)
+
+
+@pytest.mark.parametrize("changes", [dict(hot=4.0), dict(splits=2), dict(hot=3.0, replicas=2, splits=1)])
+def test_every_search_is_reproducible_and_goes_on(changes):
+    first, again = (gsw.segment(IMAGE, sweeps=40, seed=5, **changes) for _ in range(2))
+    assert np.array_equal(first.labels, again.labels)
+    problem = first.problem
+    whole = first.snapshot
+    live = InteractiveRun(problem, gsw.preset("general", sweeps=40, **changes), 5)
+    live.target = 40
+    while live.sweep < 40:
+        live.advance(min(7, 40 - live.sweep))
+    assert live.snapshot.log_posterior == whole.log_posterior
+    assert np.array_equal(live.snapshot.together, whole.together)
+    assert whole.log_posterior == pytest.approx(gsw.log_posterior(problem, whole.labels))
 
 
 def test_the_window_shows_every_state(result):

@@ -147,6 +147,15 @@ def test_range_bandwidth_fuses_near_colours():
     assert segment_mean_shift(image, MeanShift(spatial=4, range=25, min_size=1)).max() == 1
 
 
+def test_bandwidths_limit_attraction():
+    # Half the range bandwidth is never enough to fuse these, so that only the filtering can make them one.
+    board = grey_of(40 + 12.0 * (np.indices((20, 20)).sum(axis=0) % 2))
+    assert segment_mean_shift(board, MeanShift(spatial=2, range=11, min_size=1)).max() == board.size
+    assert segment_mean_shift(board, MeanShift(spatial=2, range=13, min_size=1)).max() == 1
+    narrow, wide = (segment_mean_shift(PHOTO, MeanShift(spatial=spatial, range=8, min_size=1)) for spatial in (1, 9))
+    assert not np.array_equal(narrow, wide)
+
+
 def test_ramp_is_linked_before_fusion():
     # The step of 5 units at its end is less than half the bandwidth, but the ramp as a whole is much darker.
     line = np.concatenate((20 + 0.5 * np.arange(80), np.full(40, 64.5)))
@@ -261,6 +270,24 @@ def test_options_of_normalized_cut():
     assert counts == sorted(set(counts), reverse=True)
 
 
+def test_seed_of_normalized_cut(monkeypatch):
+    monkeypatch.setattr(cuts, "MAX_DENSE_NODES", 10)
+    options = NormalizedCut(site_size=20)
+    assert np.array_equal(
+        segment_normalized_cut(PHOTO, options, seed=5), segment_normalized_cut(PHOTO, options, seed=5)
+    )
+    drawn = []
+
+    def parts(n, edges, tie, threshold, rng):
+        drawn.append(rng.random())
+        return np.zeros(n, np.int64)
+
+    monkeypatch.setattr("napari_gsw.research.baselines.normalized_cut.partition_graph", parts)
+    for seed in (5, 5, 6):
+        segment_normalized_cut(PHOTO, options, seed=seed)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 def random_graph(rng, n):
     """A connected graph with self-ties, as a symmetric matrix."""
     tie = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.3), 1)
@@ -308,3 +335,15 @@ def test_weakly_tied_blocks_are_cut(dense, monkeypatch):
         assert np.array_equal(number_regions(part), blocks + 1)
     whole = cuts.partition_graph(101, edges, np.where(inside, 0.9, 0.5), 0.02, np.random.default_rng(0))
     assert len(np.unique(whole)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (MeanShift, {"range": 0}), (MeanShift, {"spatial": 0.5}), (MeanShift, {"min_size": 0}),
+        (Felzenszwalb, {"scale": -1}), (Felzenszwalb, {"sigma": "wide"}), (NormalizedCut, {"colour": 0}),
+    ],
+)  # fmt: skip
+def test_refuses_options_out_of_bounds(kind, wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        kind(**wrong)

@@ -75,6 +75,14 @@ def test_patches_get_the_labels_of_their_scribbles(method):
     assert np.array_equal(labels, method(np.moveaxis(image, -1, 0), painted, axes="SYX"))
 
 
+def test_painted_pixels_stay(method):
+    image, wanted, painted = quadrants()
+    painted[5, 5] = 40
+    labels = method(image, painted)
+    assert labels[5, 5] == 40
+    assert np.mean(labels == wanted) > 0.8
+
+
 @pytest.mark.parametrize("size", [(1, 1), (1, 30), (3, 3), (40, 41)])
 def test_one_label_flat_image_and_all_painted(method, size):
     image = np.full((*size, 3), 90, np.uint8)

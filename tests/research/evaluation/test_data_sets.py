@@ -128,6 +128,13 @@ def test_lists_are_sorted_by_name_and_name_their_files(tmp_path):
     ]
 
 
+def test_names_are_sorted_without_their_endings(tmp_path):
+    for name in ("a.png", "a-b.png", "a.b.png"):  # "a-b.png" < "a.png", but "a" < "a-b"
+        put(tmp_path / "images" / name, PHOTOGRAPH)
+    (tmp_path / "labels").mkdir()
+    assert [e.name for e in list_labelled_folder(tmp_path)] == ["a", "a-b", "a.b"]
+
+
 def test_only_images_are_listed(tmp_path):
     berkeley(tmp_path)
     put(tmp_path / "images/train/Thumbs.db", b"")
@@ -247,6 +254,17 @@ def test_an_image_that_is_too_large(tmp_path, monkeypatch):
     assert "too large" in refused(list_labelled_folder(tmp_path), tmp_path / "images/a.png")
 
 
+@pytest.mark.parametrize("lister", [list_labelme, lambda folder: list_bsds(folder, "train")])
+def test_a_photograph_that_cannot_be_read(lister, tmp_path):
+    berkeley(tmp_path)
+    polygons(tmp_path, box(0, 0, 5, 5))
+    (example,) = lister(tmp_path)
+    example.image.write_bytes(b"no image")
+    assert "cannot be read as an image" in refused([example], example.image)
+    example.image.unlink()
+    refused([example], example.image)
+
+
 # Berkeley
 
 
@@ -341,6 +359,12 @@ def test_of_equal_areas_the_later_is_painted_over_the_earlier(tmp_path):
     assert human[[0, 7, 12], 3].tolist() == [1, 2, 2]
     human = painted(tmp_path, lower, upper)
     assert human[[0, 7, 12], 3].tolist() == [2, 2, 1]
+
+
+def test_area_does_not_depend_on_the_sense_of_a_polygon(tmp_path):
+    for large in (box(0, 0, 15, 20), box(15, 0, 0, 20)):
+        human = painted(tmp_path, box(4, 4, 6, 6), large)
+        assert (human[5, 5], human[1, 1]) == (2, 1)
 
 
 def test_deleted_objects_are_skipped(tmp_path):

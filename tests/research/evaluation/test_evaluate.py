@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import sys
 from types import SimpleNamespace
 
 import imageio.v3 as iio
@@ -16,7 +19,7 @@ from napari_gsw.cli import main
 from napari_gsw.core.graph.merge_tree import build_merge_tree
 from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.methods import METHODS, choose, segment
-from napari_gsw.research.evaluation.data_sets import AnnotatedImage, list_bsds, list_labelled_folder, spread
+from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, list_bsds, list_labelled_folder, spread
 from napari_gsw.research.evaluation.evaluate import (
     LEVELS,
     OBJECT_MEASURES,
@@ -111,6 +114,8 @@ def test_the_scores_are_those_of_the_labels(bsds, tmp_path):
         labels = iio.imread(out / "labels" / f"{row['image']}.tif")
         expected = score_partition(labels, example.read())
         assert {name: float(row[name]) for name in expected} == pytest.approx(expected)
+    mine = gsw.segment(scene(0)[0], preset="paper", sweeps=30, site_size=20, seed=0)
+    assert np.array_equal(iio.imread(out / "labels" / "a.tif"), mine.labels)
 
 
 def test_two_processes_give_the_same(folder, tmp_path):
@@ -140,6 +145,10 @@ def test_bad_images_are_named_skipped_and_counted(bsds, tmp_path, capsys):
         rows = {row["image"]: row for row in csv.DictReader(file)}
     assert "b.mat" in rows["b"]["skipped"]
     assert rows["b"]["covering"] == ""
+    (bsds / "groundTruth" / "val" / "c.mat").unlink()
+    assert run("--bsds", bsds, "-o", tmp_path / "none", *QUICK) == 3
+    found = json.loads((tmp_path / "none" / "evaluation.json").read_text())
+    assert (found["images"], found["mean"]) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -268,14 +277,25 @@ def test_segment_takes_any_method(folder, tmp_path, capsys, method):
     assert "written to" in capsys.readouterr().out
 
 
-def test_a_stopped_run_says_how_it_goes_on(folder, tmp_path, monkeypatch, capsys):
-    def stop(*_):
-        raise KeyboardInterrupt
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is another thing there")
+def test_ctrl_c_keeps_what_is_done_and_is_gone_on_from(folder, tmp_path, monkeypatch, capsys):
+    """The signal comes while the second image is read."""
+    begun = []
 
-    with monkeypatch.context() as patched:
-        patched.setattr("napari_gsw.research.evaluation.evaluate.run_jobs", stop)
-        assert run("--folder", folder, "-o", tmp_path / "out") == 130
+    def counted(self):
+        begun.append(self.name)
+        if len(begun) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self)
+
+    real = Example.read
+    monkeypatch.setattr(Example, "read", counted)
+    out = tmp_path / "out"
+    assert run("--folder", folder, "-o", out, *QUICK) == 130
     assert "the same command goes on where it was" in capsys.readouterr().err
+    assert run("--folder", folder, "-o", out, *QUICK) == 0
+    assert begun == ["a", "b", "b", "c"]
+    assert json.loads((out / "evaluation.json").read_text())["images"] == 3
 
 
 def test_files_of_others_are_not_written_over(folder, tmp_path, monkeypatch, capsys):
