@@ -47,6 +47,7 @@ SEEDS[5, 5:15], SEEDS[30, 40:55] = 3, 8
     "more",
     [
         {"preset": "photo"},
+        {"preset": "paper"},
         {"preset": "general", "seeds": SEEDS, "only_painted": "no"},
         {"chains": 2, "replicas": 2},
         {"stop": "agreement", "burn_in": 0.1},

@@ -15,6 +15,7 @@ from napari_gsw.core.posterior.object_edits import (
     edit_from_scribble,
     erase_pixels,
     find_fixed_sites,
+    find_unused_labels,
     merge_objects,
     split_objects,
 )
@@ -150,6 +151,12 @@ def test_paint_where_there_is_no_site_means_nothing():
     painted = SHOWN.copy()
     painted[16:19, 5:9] = 8
     assert edit_from_scribble(SHOWN, painted, np.empty((0, 2)), True, SHOWN > 0) is None
+
+
+def test_numbers_that_are_new():
+    assert find_unused_labels(SHOWN, 2) == [4, 5]
+    full = np.array([1, 3, 65535])
+    assert find_unused_labels(full, 2) == [2, 4]
 
 
 # ---- what a later state of the chain makes of an edit

@@ -521,6 +521,15 @@ def test_numbers_beyond_32_bits_keep_their_regions(dtype, far, tmp_path):
     assert len(pairs) == len(np.unique(labels)) == len(np.unique(human))
 
 
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, ">u2"])
+def test_labels_of_any_whole_type(dtype, tmp_path):
+    labels = (FIRST - 3 * (np.dtype(dtype).kind == "i")).astype(dtype)
+    labelled(tmp_path, PHOTOGRAPH, labels, "a.png", "a.npy")
+    (human,) = list_labelled_folder(tmp_path)[0].read().human_labels
+    assert human.dtype == np.dtype(np.int32)
+    assert np.array_equal(human, labels)
+
+
 # The data sets themselves
 
 
