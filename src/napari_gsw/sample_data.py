@@ -17,7 +17,6 @@ import numpy as np
 import skimage
 from numpy.typing import NDArray
 from scipy import ndimage
-from scipy.spatial import KDTree
 
 from napari_gsw.core.errors import InputError
 
@@ -105,6 +104,8 @@ def membranes() -> tuple[Image, Truth]:
     centres = np.array([(y, x) for y in range(0, 290, 34) for x in range(0, 290, 34)]) + rng.normal(0, 8, (81, 2))
     warp = [ndimage.gaussian_filter(rng.normal(0, 60, shape), 9) for _ in range(2)]
     places = np.moveaxis(np.indices(shape) + np.stack(warp), 0, -1)
+    from scipy.spatial import KDTree  # takes a tenth of a second, which most samples do not need
+
     near, which = map(np.asarray, KDTree(centres).query(places, k=2))
     wall = np.exp(-(((near[..., 1] - near[..., 0]) / 3.5) ** 2))
     inside = rng.normal(0, 6, len(centres))[which[..., 0]] + ndimage.gaussian_filter(rng.normal(0, 26, shape), 1.5)
