@@ -63,12 +63,12 @@ class Method:
 
     @property
     def needs_seeds(self) -> bool:
-        """Whether it only spreads the labels of scribbles."""
+        """True if it only spreads the labels of scribbles."""
         return "seeds" in self.parameters and self.parameters["seeds"].default is inspect.Parameter.empty
 
     @property
     def takes_settings(self) -> bool:
-        """Whether it reads the settings of the package."""
+        """True if it reads the settings of the package."""
         return "settings" in self.parameters
 
 

@@ -264,7 +264,7 @@ class KernelCache:
                 old.unlink(missing_ok=True)
 
     def has_any(self) -> bool:
-        """Whether the kernel has been compiled for any types."""
+        """Return whether the kernel has been compiled for any types."""
         return bool(self._list_files(is_current=True))
 
     def _list_files(self, is_current: bool) -> list[Path]:

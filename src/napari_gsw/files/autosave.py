@@ -60,7 +60,7 @@ class Autosave:
 
     @property
     def due(self) -> bool:
-        """Whether the last save is finished and long enough ago."""
+        """True if the last save is finished and long enough ago."""
         is_idle = self._last is None or self._last.done()
         return is_idle and time.monotonic() - self._began >= self.every
 

@@ -40,7 +40,7 @@ REGION_TABLE = "regions.csv"
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is written besides labels, provenance and trace.
+    """Files to write besides labels, provenance and trace.
 
     Parameters
     ----------

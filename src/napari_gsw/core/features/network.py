@@ -186,7 +186,7 @@ def load_network(name: str, kind: str) -> Network | None:
 
 
 def has_onnxruntime() -> bool:
-    """Whether networks can be computed."""
+    """Return whether networks can be computed."""
     return importlib.util.find_spec("onnxruntime") is not None
 
 

@@ -110,7 +110,7 @@ def predict_objects(values: NDArray[Any], network: Network) -> Float32Array:
 
 
 def are_too_large(values: NDArray[Any], maps: Float32Array, network: Network) -> bool:
-    """Whether the objects of an image are larger than the network can know, given its maps.
+    """Return whether the objects of an image are larger than the network can know, given its maps.
 
     The width of plain shapes is measured. Others are too large if a coarse pass sees them where the maps are hollow.
     """

@@ -125,7 +125,7 @@ class ImageFeatures:
 
     @property
     def has_network(self) -> bool:
-        """Whether the settings name a network that can be computed."""
+        """True if the settings name a network that can be computed."""
         return load_network(self.settings.network, "photo") is not None
 
     @cached_property
@@ -212,7 +212,7 @@ class BlockFeatures:
 
     @property
     def has_network(self) -> bool:
-        """Whether there is output of a network."""
+        """True if there is output of a network."""
         return self.edge_sums is not None
 
     @property

@@ -119,7 +119,7 @@ def choose_colour_codebook(
 
 
 def has_few_colours(images: Sequence[NormalizedImage]) -> bool:
-    """Whether four colours explain nearly all variance but noise; those of a photograph never do.
+    """Return whether four colours explain nearly all variance but noise; those of a photograph never do.
 
     The words of photographs would split a colour that changes a little across such an image.
     """

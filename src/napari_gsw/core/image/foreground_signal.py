@@ -47,7 +47,7 @@ MIN_SIGNAL, MAX_SIGNAL = -20.0, 150.0
 
 
 class SignalScale(NamedTuple):
-    """What the signal has in common all over an image."""
+    """Scale of the signal, the same all over an image."""
 
     dark: bool  # objects are darker than the background
     weights: Float64Array | None  # (C,) of the channels; None for their mean

@@ -23,7 +23,7 @@ MAX_WHOLE_BLOCKS = 8
 
 
 def is_lazy(image: Any) -> bool:
-    """Whether an image is read in parts: a chunked array, a pyramid of them, or a zarr group."""
+    """Return whether an image is read in parts: a chunked array, a pyramid of them, or a zarr group."""
     if isinstance(image, (list, tuple)):
         return bool(image) and all(is_lazy(level) for level in image)
     return not isinstance(image, np.ndarray) and (_is_array(image) or _is_group(image))
@@ -38,7 +38,7 @@ def _is_group(image: Any) -> bool:
 
 
 def is_image_list(image: Any) -> bool:
-    """Whether a list or tuple holds several images in memory, of two axes or more.
+    """Return whether a list or tuple holds several images in memory, of two axes or more.
 
     A list of lazy arrays is the pyramid of one image, and a list of rows or of numbers is one image.
 

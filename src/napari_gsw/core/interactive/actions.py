@@ -42,7 +42,7 @@ RENAMED_METHODS = {
 
 
 class InitialState(NamedTuple):
-    """What a run began with: the problem without a field, settings, and label images (or None)."""
+    """Start of a run: the problem without a field, settings, and label images (or None)."""
 
     problem: Problem
     settings: Settings

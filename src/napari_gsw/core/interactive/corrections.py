@@ -1,4 +1,4 @@
-"""What scribbles and edits of objects mean for sites: changed pixels, clamps and split sites."""
+"""Scribbles and edits of objects as changed pixels, clamps and split sites."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class InteractiveRun(SamplingRun):
 
     @property
     def keeps_displayed_labels(self) -> bool:
-        """Whether exported labels are those on the screen: after corrections of clusters.
+        """True if exported labels are those on the screen: after corrections of clusters.
 
         Objects are cut out pixel by pixel, and edited ones are exported as the layer of regions shows them.
         """

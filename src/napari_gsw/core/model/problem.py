@@ -174,14 +174,14 @@ class Problem:
 
     @property
     def has_fragments(self) -> bool:
-        """Whether sites are fragments of objects from a network; touching objects are then in different clusters."""
+        """True if sites are fragments of objects from a network; touching objects are then in different clusters."""
         return self.settings is not None and self.settings.objects == "network"
 
     coloured = FormerName("has_fragments")
 
     @property
     def closed(self) -> bool:
-        """Whether every site has to have one of the painted labels."""
+        """True if every site has to have one of the painted labels."""
         return isinstance(self.prior, Exactly)
 
     def paint(self, values: ArrayLike, background: float = 0) -> NDArray[np.generic]:

@@ -112,7 +112,7 @@ class SamplingRun:
 
     @property
     def ends_by_agreement(self) -> bool:
-        """Whether the chains agree at a sweep at which that ends the run."""
+        """True if the chains agree at a sweep at which that ends the run."""
         is_check = self.sweep % CHECK_EVERY == 0 and self.sweep > int(self.settings.burn_in * self.settings.sweeps)
         return self.settings.stop == "agreement" and is_check and self.summary.diagnosis.agree
 
@@ -224,5 +224,5 @@ def combine_chains(problem: Problem, settings: Settings, runs: Sequence[ChainRun
 
 
 def chains_are_independent(settings: Settings) -> bool:
-    """Whether each chain can run alone; chains that end by agreement have to be compared meanwhile."""
+    """Return whether each chain can run alone; chains that end by agreement have to be compared meanwhile."""
     return settings.chains > 1 and settings.stop != "agreement"

@@ -55,7 +55,7 @@ def compile_sampler() -> None:
 
 
 def is_cold() -> bool:
-    """Whether the sampler would have to be compiled."""
+    """Return whether the sampler would have to be compiled."""
     return not (advance.signatures or (cache_folder().path and advance._cache.has_any()))  # type: ignore[attr-defined]
 
 
@@ -121,12 +121,12 @@ class BackgroundWarmUp:
 
     @property
     def is_running(self) -> bool:
-        """Whether something is still compiled or loaded."""
+        """True if something is still compiled or loaded."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def is_compiling(self) -> bool:
-        """Whether the other process is at work, which a run does well to wait for."""
+        """True if the other process is at work, which a run does well to wait for."""
         return self._process is not None and self._process.poll() is None
 
     def begin(self) -> None:

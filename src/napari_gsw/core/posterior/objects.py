@@ -491,7 +491,7 @@ def _find_block_objects(
     background: int,
     neck: float,
 ) -> tuple[Block, Int32Array, EdgeContrast | None]:
-    """Find the objects in and around a block: a block whose pieces they are, the clamp of each piece, their contrast."""
+    """Find the objects in and around a block: a block of pieces, the clamp of each piece, and their contrast."""
     around, inside = context.grid.around(index, BLOCK_REACH), context.grid.inside(index)
     core = crop(around, inside)
     signal = None

@@ -105,7 +105,7 @@ class ResultBase:
 
     @property
     def has_background(self) -> bool:
-        """Whether labels are objects on a background, which is 0."""
+        """True if labels are objects on a background, which is 0."""
         return self.summary.settings.view == "objects"
 
     objects = FormerName("has_background")

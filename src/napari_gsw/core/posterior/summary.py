@@ -1,4 +1,4 @@
-"""What several chains say together: a partition, its credible ball, a hierarchy, and convergence.
+"""Summary of several chains: a partition, its credible ball, a hierarchy, and convergence.
 
 Everything is computed on demand, and once. `Result` and the interactive run read the same summary.
 """
@@ -82,7 +82,7 @@ class Summary:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether enough sweeps after the burn-in have been counted for probabilities."""
+        """True if enough sweeps after the burn-in have been counted for probabilities."""
         return not np.isnan(self.snapshot.together).any() and len(self.draws) > 0 and self.counted >= MIN_SWEEPS
 
     @property
@@ -158,7 +158,7 @@ class Summary:
 
     @property
     def has_converged(self) -> bool:
-        """Whether several chains agree; one chain cannot show that."""
+        """True if several chains agree; one chain cannot show that."""
         return self.is_estimated and self.diagnosis.chains > 1 and self.diagnosis.agree
 
     @cached_property

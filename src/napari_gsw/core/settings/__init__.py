@@ -69,7 +69,7 @@ class Settings(
         return super().replace(**changes)
 
     def is_active(self, name: str) -> bool:
-        """Whether a setting has any effect; a network that finds objects uses two settings of the couplings."""
+        """Return whether a setting has any effect; a network that finds objects uses two settings of the couplings."""
         if name in ("boundary_model", "network") and self.objects == "network" and self.is_active("objects"):
             return True
         return super().is_active(name)

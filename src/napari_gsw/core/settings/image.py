@@ -14,7 +14,7 @@ superpixels_setting = declare_in("superpixels")
 
 @dataclass(frozen=True)
 class ImageSettings(Options):
-    """How the image is read."""
+    """Reading of the image."""
 
     axes: str = image_setting(
         "auto", "Order of the image's axes, such as YX, YXS (S: RGB samples), CYX or ZYX (C: channels); auto guesses.",
@@ -34,13 +34,13 @@ class ImageSettings(Options):
 
     @property
     def calm(self) -> bool:
-        """Whether noise and weak contrast are looked for."""
+        """True if noise and weak contrast are looked for."""
         return self.denoise == "auto"
 
 
 @dataclass(frozen=True)
 class SuperpixelSettings(Options):
-    """What is looked at, and how pixels are grouped into sites."""
+    """Range and noise of the pixels, and their grouping into sites."""
 
     signal: str = superpixels_setting(
         "colour", "What is looked at: perceptual colour, or how far a pixel stands out from the background (objects: "

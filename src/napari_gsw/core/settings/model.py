@@ -24,7 +24,7 @@ coupling_setting = declare_in("coupling")
 
 @dataclass(frozen=True)
 class FeatureSettings(Options):
-    """What the likelihood (eq. 3) sees of a site, and what it is worth."""
+    """Features of a site in the likelihood (eq. 3), and their weights."""
 
     likelihood: str = features_setting(
         "words", "What a site is described by: a histogram of colour words, an 8-bin luminance histogram, the "
@@ -186,7 +186,7 @@ class CouplingSettings(Options):
 
 @dataclass(frozen=True)
 class InputMapSettings(Options):
-    """What maps mean, and what they are worth beside the image."""
+    """Meaning of input maps, and their weight beside the image."""
 
     channel_axis: str = evidence_setting(
         "auto", "Which axis of a map of features holds its channels; auto is the one that is not the image's.",

@@ -18,7 +18,7 @@ result_setting = declare_in("result")
 
 @dataclass(frozen=True)
 class ScribbleSettings(Options):
-    """What painted labels say about sites that nobody painted."""
+    """Effect of painted labels on sites that nobody painted."""
 
     steering: float = strokes_setting(
         1.5, "How strongly strokes speak for sites that they do not touch but that are near and look alike; 0: a "

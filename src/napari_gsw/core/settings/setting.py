@@ -20,7 +20,7 @@ SHARE: Mapping[str, Any] = {"low": 0.0, "high": 1.0, "exclusive_max": True}
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting beside its name and its default."""
+    """Declaration of a setting, beside its name and its default."""
 
     help: str  # one sentence for the user
     section: str  # of the form
@@ -65,7 +65,7 @@ class Setting:
         return converted
 
     def is_inside(self, value: Any) -> bool:
-        """Whether a number is finite and within the bounds."""
+        """Return whether a number is finite and within the bounds."""
         if not -math.inf < value < math.inf:
             return False
         is_above = self.low < value if self.exclusive_min else self.low <= value
@@ -136,7 +136,7 @@ class Options:
         return dataclasses.replace(self, **changes)
 
     def is_active(self, name: str) -> bool:
-        """Whether a setting has any effect beside the others."""
+        """Return whether a setting has any effect beside the others."""
         active_if = self.setting_fields()[name].active_if
         if active_if is None:
             return True

@@ -63,12 +63,12 @@ class Example:
 
     @property
     def painted(self) -> bool:
-        """Whether there are scribbles."""
+        """True if there are scribbles."""
         return self.seeds is not None
 
     @property
     def has_objects(self) -> bool:
-        """Whether the truth is objects on a background, 0."""
+        """True if the truth is objects on a background, 0."""
         return self.kind == "folder" and not self.ignores_background
 
     def read(self) -> AnnotatedImage:

@@ -56,7 +56,7 @@ class EasyImage:
 
     @property
     def has_objects(self) -> bool:
-        """Whether the truth is objects on a background, 0."""
+        """True if the truth is objects on a background, 0."""
         return self.shape in OBJECTS
 
     def _draw_shape(self, rows: Float64Array, columns: Float64Array) -> Int32Array:

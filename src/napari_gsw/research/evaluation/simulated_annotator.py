@@ -68,7 +68,7 @@ class SimulatedAnnotator:
 
 
 class ScribbleState(NamedTuple):
-    """What a chooser sees."""
+    """State of an annotation, from which a chooser takes the next position."""
 
     annotator: SimulatedAnnotator
     seeds: Int32Array  # the scribbles so far

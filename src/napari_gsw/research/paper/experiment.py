@@ -46,7 +46,7 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass
 class Study:
-    """What an experiment works on, and where it writes."""
+    """Data, options and output folder of an experiment."""
 
     options: JobOptions
     data: Mapping[str, Sequence[Example]] = field(default_factory=dict)  # data sets of the user by name

@@ -35,7 +35,7 @@ Crops = Mapping[str, torch.Tensor]
 
 
 class Augmentation(NamedTuple):
-    """How far crops are changed at random."""
+    """Ranges of the random changes of crops."""
 
     zoom: float  # maximum factor of magnification and reduction
     turn: float  # fraction of crops that are rotated by any angle; the others by at most ten degrees

@@ -50,7 +50,7 @@ class Brush:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a stroke is under way or not delivered yet: nothing may overwrite it."""
+        """True if a stroke is under way or not delivered yet: nothing may overwrite it."""
         return self._is_pending or bool(getattr(self.layer, "_block_history", False))
 
     def _follow(self, layer: Labels, event: Any) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What the layers show: a sample or the consensus, the detail of regions, uncertainty, superpixels, outlines."""
+"""Choice of what the layers show: sample or consensus, detail of regions, uncertainty, superpixels, outlines."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ PRESET_TIPS = {
 
 
 class RunEstimate(NamedTuple):
-    """What a run would begin with; None where a number is unknown."""
+    """Start of the next run; None where a number is unknown."""
 
     sites: int | None
     counted: bool  # the sites have been made, so that their number is exact
@@ -248,7 +248,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
             self._show_active_rows()
 
     def _uses_network(self, settings: Settings) -> bool:
-        """Whether a network finds the objects; input maps are for what it replaces."""
+        """Return whether a network finds the objects; input maps are for what it replaces."""
         return self._is_flat and can_use_object_network(settings) and not self.maps.layers()
 
     def differences(self) -> list[str]:

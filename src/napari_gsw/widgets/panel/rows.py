@@ -78,7 +78,7 @@ HINT_TIP = "Scribbles are a starting value that later sweeps may change"
 
 
 class PaintRow(QWidget):  # type: ignore[misc]
-    """Whether scribbles are kept (signal `keep_changed`), and whether only the painted labels exist."""
+    """Check boxes that keep scribbles (signal `keep_changed`) and allow only the painted labels."""
 
     keep_changed = Signal(bool)
 

@@ -74,7 +74,7 @@ class ArrayRun:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether all commands are carried out."""
+        """True if all commands are carried out."""
         return self.n_commands_done == self.n_commands_sent
 
     @property
@@ -86,7 +86,7 @@ class ArrayRun:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the image does not fit into memory."""
+        """True if the image does not fit into memory."""
         return isinstance(self.sites, BlockedLabels)
 
     def _of_sites(self, name: str, make: Callable[[], Any]) -> Any:

@@ -119,9 +119,9 @@ class Autosaver(QObject):  # type: ignore[misc]
             self.refused.emit(reason)
 
     def close(self) -> None:
-        """Release the autosave. While an event loop runs, it is written in the background and Python waits for it at exit.
+        """Release the autosave, after which nothing can be written.
 
-        Nothing can be written after that.
+        While an event loop runs, it is written in the background and Python waits for it at exit.
         """
         autosave = self._autosave
         self._release()

@@ -58,7 +58,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     @property
     def is_busy(self) -> bool:
-        """Whether the user is painting, so that nothing may be overwritten."""
+        """True if the user is painting, so that nothing may be overwritten."""
         return any(brush is not None and brush.is_busy for brush in (*self.brushes, self.region_brush))
 
     @property
@@ -99,7 +99,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     @property
     def answered(self) -> bool:
-        """Whether a frame waits that shows commands carried out since the last one was drawn."""
+        """True if a frame waits that shows commands carried out since the last one was drawn."""
         return any(
             position in self.drawn and self.drawn[position].n_commands_done < frame.n_commands_done
             for position, frame in self._current_frames()
@@ -262,7 +262,7 @@ class LayerView(QObject):  # type: ignore[misc]
             self._redraw_others()
 
     def redraw(self) -> None:
-        """Make the displayed frame anew; the others, whose tables are shown with its own, when this has not come again."""
+        """Make the displayed frame anew; the others, whose tables are shown with its own, follow the last call."""
         if (position := self.position) is not None and self.commands.resting:
             self.commands.redraw(position)
             self._redraw_later.start()

@@ -353,12 +353,12 @@ class CommandQueue(QObject):  # type: ignore[misc]
 
     @property
     def sampling(self) -> bool:
-        """Whether a run other than one of commands only is there."""
+        """True if a run other than one of commands only is there."""
         return self.run is not None and not self.run.commands_only
 
     @property
     def resting(self) -> bool:
-        """Whether frames come only if they are asked for."""
+        """True if frames come only if they are asked for."""
         return self.run is None or self.run.commands_only or self.run.held
 
     @property

@@ -232,7 +232,7 @@ class Session(QObject):  # type: ignore[misc]
 
     @property
     def continues(self) -> bool:
-        """Whether the next run continues the present one."""
+        """True if the next run continues the present one."""
         return self.segmentation is not None and bool(self.segmentation.array_runs)
 
     def goes_on(self, source: ImageSource | None) -> bool:
