@@ -55,15 +55,12 @@ def brush(panel, number, size=6, mode="paint"):
 
 
 def settled(panel):
-    """Everything that was asked for has been done and drawn."""
-    array_run, frame = panel.session.array_run, panel.session.frame
-    if panel.session.canvas.is_busy:
+    """Everything that was asked for has been done and drawn; while a chain runs, there are newer frames."""
+    array_run, drawn = panel.session.array_run, panel.session.canvas.drawn.get(())
+    if panel.session.canvas.is_busy or drawn is None:
         return False
-    return (
-        array_run.n_commands_done == array_run.n_commands_sent
-        and frame.n_commands_done == array_run.n_commands_sent
-        and panel.session.canvas.drawn.get(()) is frame
-    )
+    is_newest = drawn is panel.session.frame or panel.session.state == "running"
+    return is_newest and array_run.n_commands_done == array_run.n_commands_sent == drawn.n_commands_done
 
 
 def agrees(panel):
