@@ -9,7 +9,7 @@ import napari_gsw as gsw
 from napari_gsw.core.interactive.actions import History
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
-from napari_gsw.core.posterior.label_table import measure_regions
+from napari_gsw.core.posterior.region_table import measure_regions
 from napari_gsw.core.posterior.uncertainty import make_boundary_image
 from napari_gsw.core.sampler.chain import resample_sites, restart_from
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds

@@ -27,8 +27,8 @@ from napari_gsw.core.interactive.numbering import match_labels
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import NETWORK_SETTINGS, is_replaced_by_network
-from napari_gsw.core.posterior.label_table import Overlap, find_likeliest_partner
 from napari_gsw.core.posterior.objects import MERGE_PROBABILITY, calibrate, decode_objects, same_object_probability
+from napari_gsw.core.posterior.region_table import Overlap, find_likeliest_partner
 from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.research.evaluation.easy_images import EasyImage

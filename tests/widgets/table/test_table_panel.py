@@ -11,7 +11,7 @@ import pytest
 
 from gui_actions import canvas_point, click
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import measure_labels
+from napari_gsw.core.posterior.region_table import measure_labels
 from napari_gsw.widgets.layers.layer_metadata import TABLE_AXES, make_metadata
 from napari_gsw.widgets.layers.result_layers import stack_tables
 from napari_gsw.widgets.table.table_model import filter_rows

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Int64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.corrections import LabelChange
+from napari_gsw.core.interactive.label_changes import LabelChange
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels
 from napari_gsw.core.settings import Settings

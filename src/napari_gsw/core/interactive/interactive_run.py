@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.actions import ActionLog, Correction, History, InitialState, recorded
-from napari_gsw.core.interactive.corrections import (
+from napari_gsw.core.interactive.label_changes import (
     LabelChange,
     apply_change,
     change_of_edit,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.array_types import BoolArray, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.actions import Action, ActionLog, Correction, History, InitialState
-from napari_gsw.core.interactive.corrections import LabelChange
+from napari_gsw.core.interactive.label_changes import LabelChange
 from napari_gsw.core.pipeline import saved_run
 from napari_gsw.core.pipeline.saved_run import Kind, SavedRun, check_array, check_saved_problem, plain_kind
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels

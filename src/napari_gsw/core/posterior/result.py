@@ -15,7 +15,7 @@ from napari_gsw.core.graph.merge_tree import MergeTree
 from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss
 from napari_gsw.core.posterior.diagnostics import Diagnosis
-from napari_gsw.core.posterior.label_table import Columns, measure_labels
+from napari_gsw.core.posterior.region_table import Columns, measure_labels
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
 from napari_gsw.core.sampler.snapshot import Snapshot
@@ -181,7 +181,7 @@ class Result(ResultBase):
         unit: str = "",
         names: Sequence[str] = (),
     ) -> Columns:
-        """Measure each label of `labels`: see `measure_labels` in core.posterior.label_table.
+        """Measure each label of `labels`: see `measure_labels` in core.posterior.region_table.
 
         ``pandas.DataFrame(result.table(image))`` makes a data frame.
         """

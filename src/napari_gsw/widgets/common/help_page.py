@@ -12,7 +12,7 @@ from qtpy.QtGui import QColor, QDesktopServices, QImage, QPalette
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
 from napari_gsw.widgets.common.dock_panel import make_timer
-from napari_gsw.widgets.common.labels import link_colour
+from napari_gsw.widgets.common.text import link_colour
 
 PACKAGE = Path(__file__).parents[2]
 # With the package where it is installed, beside its source in a checkout.

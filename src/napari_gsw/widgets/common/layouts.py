@@ -13,7 +13,7 @@ from superqt import QElidingLabel
 
 from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.help_page import make_help_button
-from napari_gsw.widgets.common.labels import LINE_MARGIN, add_whats_this
+from napari_gsw.widgets.common.text import LINE_MARGIN, add_whats_this
 
 # The headings of the panel's rows. Each is as wide as the widest, so that all rows begin at one line.
 HEADINGS = ("Image", "Where", "Preset *", "Strokes", "Regions", "Objects", "Show", "Range", "Detail")

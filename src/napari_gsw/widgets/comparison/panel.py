@@ -19,9 +19,9 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.scores.partitions import default_tolerance
 from napari_gsw.widgets.common.dock_panel import DockPanel
-from napari_gsw.widgets.common.labels import make_button, make_check_box
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_row, make_scroll_area
+from napari_gsw.widgets.common.text import make_button, make_check_box
 from napari_gsw.widgets.comparison import scoring
 from napari_gsw.widgets.comparison.scoring import Comparison, ComparisonResult, format_shape
 from napari_gsw.widgets.layers.layer_metadata import COMPARED, Kind, get_layer_kind, get_placement, make_metadata

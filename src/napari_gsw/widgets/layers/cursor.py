@@ -11,7 +11,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Layer
 from numpy.typing import NDArray
 
-from napari_gsw.core.posterior.label_table import Columns
+from napari_gsw.core.posterior.region_table import Columns
 
 # Columns of the table of clusters; the others are means of channels.
 KNOWN = ("index", "pixels", "area", "share", "sites", "stability", "neighbours", "locked")

@@ -16,7 +16,7 @@ from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
 from napari_gsw.core.pipeline.preview import Preview
-from napari_gsw.core.posterior.label_table import Columns
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.layers import layer_metadata as notes

@@ -6,9 +6,9 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QButtonGroup, QComboBox, QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QWidget
 
 from napari_gsw.core.interactive.interactive_run import DisplayedState
-from napari_gsw.widgets.common.labels import format_count, make_check_box, make_choice
 from napari_gsw.widgets.common.layouts import RowHeading, make_column, make_row
 from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.text import format_count, make_check_box, make_choice
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 

@@ -16,15 +16,15 @@ from napari_gsw.batch.jobs import Record
 from napari_gsw.batch.run import DONE, FAILED
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.posterior.label_table import Columns
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import Geometry, make_geometry, select_axes
 from napari_gsw.files.images import read_image, read_labels
 from napari_gsw.files.labels import write_label_file
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
 from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
-from napari_gsw.widgets.common.labels import make_button, make_check_box, report_error
 from napari_gsw.widgets.common.layouts import Section, make_form, make_row
+from napari_gsw.widgets.common.text import make_button, make_check_box, report_error
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource, Position
 from napari_gsw.widgets.layers.result_layers import stack_tables

@@ -23,10 +23,10 @@ from napari_gsw.core.pipeline.prepare import (
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
-from napari_gsw.widgets.common.labels import format_count
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import Section, make_form
 from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text
+from napari_gsw.widgets.common.text import format_count
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import is_image
 from napari_gsw.widgets.layers.map_layers import describe_maps

@@ -15,9 +15,9 @@ from qtpy.QtWidgets import QButtonGroup, QComboBox, QLabel, QWidget
 from napari_gsw.core.errors import InputError
 from napari_gsw.widgets.common.dock_panel import Connections, make_timer
 from napari_gsw.widgets.common.help_page import make_help_button
-from napari_gsw.widgets.common.labels import make_choice
 from napari_gsw.widgets.common.layer_choosers import LayerCombo, LayerMenu
 from napari_gsw.widgets.common.layouts import RowHeading, make_form, make_row
+from napari_gsw.widgets.common.text import make_choice
 from napari_gsw.widgets.layers import image_source
 from napari_gsw.widgets.layers.cursor import get_view_position
 from napari_gsw.widgets.layers.image_source import AxisGuess, AxisMeaning, ImageListSource, ImageSource

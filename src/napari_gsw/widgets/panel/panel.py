@@ -20,10 +20,10 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.sample_data import PRESET_KEY, SCRIBBLES_KEY
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
-from napari_gsw.widgets.common.labels import ElidedLabel, add_whats_this, format_sentence, muted_colour, warning_colour
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import Section, make_column, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.text import ElidedLabel, add_whats_this, format_sentence, muted_colour, warning_colour
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_labels
 from napari_gsw.widgets.panel import rows

@@ -18,10 +18,10 @@ from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.pipeline.warm_up import compiling_stage
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.widgets.common import layouts
-from napari_gsw.widgets.common.labels import ElidedLabel, format_count, make_button, make_choice
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import RowHeading, Section, make_row
 from napari_gsw.widgets.common.setting_widgets import SettingWidget
+from napari_gsw.widgets.common.text import ElidedLabel, format_count, make_button, make_choice
 from napari_gsw.widgets.common.undo import UndoStack, UndoStep
 from napari_gsw.widgets.layers.cursor import NEEDED, describe_cluster_at, describe_region
 from napari_gsw.widgets.layers.layer_metadata import is_labels

@@ -19,8 +19,8 @@ from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.files.session_file import SUFFIX, open_session
 from napari_gsw.widgets.common.dock_panel import make_timer
-from napari_gsw.widgets.common.labels import WorkerFailure, format_error, make_button, make_check_box, report_error
 from napari_gsw.widgets.common.layouts import Section, make_row
+from napari_gsw.widgets.common.text import WorkerFailure, format_error, make_button, make_check_box, report_error
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source

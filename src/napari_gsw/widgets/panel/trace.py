@@ -16,8 +16,8 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.widgets.common.dock_panel import make_timer
-from napari_gsw.widgets.common.labels import ElidedLabel, make_button
 from napari_gsw.widgets.common.layouts import Section, make_row
+from napari_gsw.widgets.common.text import ElidedLabel, make_button
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import Sites
 from napari_gsw.core.interactive.interactive_run import MAX_LABEL, DisplayedState, InteractiveRun
-from napari_gsw.core.posterior.label_table import Columns, measure_labels, measure_regions
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import find_background_sites, find_objects
+from napari_gsw.core.posterior.region_table import Columns, measure_labels, measure_regions
 from napari_gsw.core.posterior.result import Result, Trace, make_result, make_trace
 from napari_gsw.core.posterior.uncertainty import compute_site_entropy, find_boundary_faces, make_boundary_image
 from napari_gsw.core.sites.blocked_labels import BlockedLabels

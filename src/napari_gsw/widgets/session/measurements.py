@@ -13,7 +13,7 @@ from napari.qt.threading import WorkerBase
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import Columns
+from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.common.dock_panel import Connections
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position

@@ -19,7 +19,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import DisplayedState
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, compiling_stage
 from napari_gsw.widgets.common.dock_panel import Connections
-from napari_gsw.widgets.common.labels import format_error, format_sentence, report_error
+from napari_gsw.widgets.common.text import format_error, format_sentence, report_error
 from napari_gsw.widgets.common.undo import get_undo_stack
 from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind

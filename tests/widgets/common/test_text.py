@@ -16,7 +16,7 @@ WORDS = "One chain shows no drift, but not whether another would settle elsewher
 def test_what_does_not_fit_ends_in_dots(viewer, qtbot, width, style):
     from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-    from napari_gsw.widgets.common.labels import ElidedLabel
+    from napari_gsw.widgets.common.text import ElidedLabel
 
     window = QWidget()
     qtbot.addWidget(window)

@@ -10,7 +10,7 @@ from skimage.measure import regionprops
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.posterior.label_table import measure_labels
+from napari_gsw.core.posterior.region_table import measure_labels
 from napari_gsw.sample_data import mosaic, mosaic_3d
 
 
