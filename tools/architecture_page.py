@@ -63,7 +63,8 @@ def order_packages() -> list[str]:
 def summarize(file: Path) -> str:
     """Return the first sentence of a module's docstring, without its full stop."""
     paragraph = " ".join((ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n\n")[0].split())
-    return paragraph.partition(". ")[0].rstrip(".").replace("``", "`").replace("|", r"\|")
+    sentence = re.split(r"(?<!\beq)\. ", paragraph)[0]
+    return sentence.rstrip(".").replace("``", "`").replace("|", r"\|")
 
 
 def find_missing_names() -> list[str]:
