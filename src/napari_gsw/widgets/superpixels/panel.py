@@ -20,12 +20,19 @@ from napari_gsw.core.image.spacing import parse_spacing
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.widgets.common import labels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.common.setting_widgets import SettingWidget
+from napari_gsw.widgets.common.text import (
+    WorkerFailure,
+    format_error,
+    make_button,
+    make_check_box,
+    make_text_label,
+    report_error,
+)
 from napari_gsw.widgets.common.undo import get_undo_stack
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.cursor import get_view_position
@@ -76,17 +83,17 @@ class SuperpixelPanel(DockPanel):
         where_tip = "Everywhere, or inside a Shapes or Labels layer"
         self.region = LayerCombo(where_tip, is_region, [("Everywhere", None)])
         self.controls = {name: SettingWidget(name, getattr(start, name)) for name in SETTINGS}
-        self.preview = labels.make_check_box("Live preview", "Make superpixels again after every change")
+        self.preview = make_check_box("Live preview", "Make superpixels again after every change")
         self.count = QLabel()
         make_tip = "Make a Labels layer of superpixels"
-        self.make_button = labels.make_button("Make superpixels", make_tip, self._on_pressed)
+        self.make_button = make_button("Make superpixels", make_tip, self._on_pressed)
         controls = ((control.title, control) for control in self.controls.values())
         rows = (("Image", self.image), ("Where", self.region), *controls, ("", self.preview))
         inner = QWidget()
         form = make_form(*rows, ("Superpixels", self.count), parent=inner)
         form.setContentsMargins(6, 4, 6, 6)
         form.addRow(self.make_button)
-        form.addRow(labels.make_text_label("hint", HINT))
+        form.addRow(make_text_label("hint", HINT))
         make_column(make_scroll_area(inner), parent=self)
 
     def sizeHint(self) -> QSize:
@@ -169,7 +176,7 @@ class SuperpixelPanel(DockPanel):
 
     def _compute(
         self, source: ImageSource, settings: Settings
-    ) -> Generator[str, None, Superpixels | labels.WorkerFailure | None]:
+    ) -> Generator[str, None, Superpixels | WorkerFailure | None]:
         """Make the superpixels of every slice in the worker, with different numbers in each."""
         try:
             positions = source.positions
@@ -184,12 +191,12 @@ class SuperpixelPanel(DockPanel):
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
             return source, sites, find_boxes(sites)
         except Exception as reason:
-            return labels.WorkerFailure(reason)
+            return WorkerFailure(reason)
 
-    def _on_returned(self, result: Superpixels | labels.WorkerFailure | None) -> None:
-        if isinstance(result, labels.WorkerFailure):
-            self.count.setText(labels.format_error(result.reason))
-            labels.report_error(result.reason, "Superpixels")
+    def _on_returned(self, result: Superpixels | WorkerFailure | None) -> None:
+        if isinstance(result, WorkerFailure):
+            self.count.setText(format_error(result.reason))
+            report_error(result.reason, "Superpixels")
             return
         if result is None or self._is_cancelled or result[0].layer not in self.viewer.layers:
             return

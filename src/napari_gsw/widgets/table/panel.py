@@ -21,10 +21,17 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.files.results import columns_to_csv
-from napari_gsw.widgets.common import labels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_row
+from napari_gsw.widgets.common.text import (
+    ElidedLabel,
+    format_sentence,
+    make_button,
+    make_text_label,
+    muted_colour,
+    warning_colour,
+)
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
 from napari_gsw.widgets.table.outlines import ChosenOutlines, find_row, go_to_row, has_table
 from napari_gsw.widgets.table.plot import ColumnPlot
@@ -101,13 +108,13 @@ class TablePanel(DockPanel):
         for widget, stretch in ((self.table, 3), (plot_column, 2)):
             self.splitter.addWidget(widget)
             self.splitter.setStretchFactor(self.splitter.indexOf(widget), stretch)
-        self.status = labels.ElidedLabel("status")
+        self.status = ElidedLabel("status")
         nothing = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
-        self.nothing = labels.make_text_label("nothing", nothing)
+        self.nothing = make_text_label("nothing", nothing)
         self.nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.copy_button = labels.make_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
-        self.save_button = labels.make_button("Save CSV ...", "Write the rows that are shown as a table", self._save_as)
-        self.clear_button = labels.make_button("Choose none", "Choose no row", lambda: self.choose(NO_ROWS))
+        self.copy_button = make_button("Copy", "Copy the chosen rows, or all that are shown (Ctrl+C)", self.copy)
+        self.save_button = make_button("Save CSV ...", "Write the rows that are shown as a table", self._save_as)
+        self.clear_button = make_button("Choose none", "Choose no row", lambda: self.choose(NO_ROWS))
         shortcut = QtWidgets.QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.copy)
@@ -260,9 +267,9 @@ class TablePanel(DockPanel):
         self.nothing.setVisible(layer is None)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
-        colour = (labels.warning_colour if is_error else labels.muted_colour)(self.viewer.theme)
+        colour = (warning_colour if is_error else muted_colour)(self.viewer.theme)
         self.status.setStyleSheet(f"QLabel {{ color: {colour}; }}")
-        self.status.set_text(labels.format_sentence(text) if is_error else text)
+        self.status.set_text(format_sentence(text) if is_error else text)
 
     def _follow_theme(self, _event: Any = None) -> None:
         self.plot.follow_theme(self.viewer.theme)
