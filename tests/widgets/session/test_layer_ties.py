@@ -29,7 +29,7 @@ def ours(panel):
 
 @pytest.fixture
 def done(panel, qtbot):
-    finished(panel, qtbot, np.ascontiguousarray(mosaic()[0][:60, :80]))
+    finished(panel, qtbot, np.ascontiguousarray(mosaic()[0][::2, ::2][:60, :80]))
     return panel
 
 
