@@ -222,6 +222,10 @@ def test_switch_interval_is_short_until_the_last_dock_closes(interval):
     ):
         change()
         assert sys.getswitchinterval() == pytest.approx(expected)
+    intervals.begin()
+    sys.setswitchinterval(0.02)  # other code
+    intervals.end()
+    assert sys.getswitchinterval() == pytest.approx(0.02)
 
 
 def test_dock_shortens_switch_interval(viewer, interval):

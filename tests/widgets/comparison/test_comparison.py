@@ -121,6 +121,20 @@ def test_one_click_compares_with_the_truth(pair, viewer, qtbot):
     assert viewer.layers.selection.active.name == "mosaic [GSW]"
     assert not pair.object_table.isVisible()  # the regions have no background
     assert len(viewer.layers) == 3
+    # With another reference there is a row for each and one for all; the tolerance is the user's.
+    other = np.roll(TRUTH, 9, axis=0)
+    viewer.add_labels(other, name="a second person")
+    viewer.layers.move(3, 0)
+    tick(qtbot, pair, "a second person")
+    pair.tolerance.stepBy(3)
+    assert "within 1 pixels" in pair.status.text()
+    compare(qtbot, pair)
+    rows = metrics.compute_scores(SHIFTED, [TRUTH, other], tolerance=1)
+    assert cells(pair) == [format_row(row) for row in rows]
+    heads = [pair.table.verticalHeaderItem(i).text() for i in range(3)]
+    assert heads == ["mosaic truth", "a second person", "all"]
+    difference = viewer.layers["mosaic [GSW] vs 2 references [difference]"].data
+    assert np.array_equal(difference, metrics.compute_disagreement(SHIFTED, [TRUTH, other]))
 
 
 @pytest.mark.slow
@@ -147,14 +161,16 @@ def test_the_difference_is_drawn_once_and_then_updated_in_place(pair, viewer, qt
     click(qtbot, pair.show_difference)
     assert layer.visible
     viewer.layers.remove(layer)
+    mine = viewer.add_image(np.full(TRUTH.shape, 7, np.float32), name=layer.name)  # a layer of the user's own
     compare(qtbot, pair)
-    assert "mosaic [GSW] vs mosaic truth [difference]" in viewer.layers
+    assert (mine.data == 7).all()
+    assert viewer.layers[f"{layer.name} [1]"].data.any()
+    viewer.layers.remove(mine)
 
     for name in ("mosaic [GSW]", "mosaic truth"):
         viewer.layers[name].data = TRUTH[:50]
     compare(qtbot, pair)
-    assert len(viewer.layers) == 3
-    assert viewer.layers["mosaic [GSW] vs mosaic truth [difference]"].data.shape == (50, 320)
+    assert [layer.data.shape for layer in viewer.layers] == 3 * [(50, 320)]
 
 
 NUCLEI = np.zeros((40, 60), np.uint16)
@@ -189,6 +205,16 @@ def test_objects_are_counted_and_the_unmatched_ones_shown(viewer, panel, qtbot):
     click(qtbot, panel.show_unmatched)
     assert not missed.visible
     assert viewer.layers["found vs truth [difference]"].visible
+    # Of several references, an object is false that is in none of them, and the objects of all are counted.
+    click(qtbot, panel.show_unmatched)
+    viewer.layers["truth"].data = np.where(NUCLEI == 1, 0, NUCLEI)
+    viewer.layers["found"].data = np.where(NUCLEI == 3, 0, NUCLEI)
+    viewer.add_labels(np.where(NUCLEI == 2, 0, NUCLEI), name="another truth")
+    tick(qtbot, panel, "another truth")
+    compare(qtbot, panel)
+    assert panel.result.object_rows[2]["objects"] == 6
+    assert np.array_equal(viewer.layers["found vs 2 references [missed]"].data, np.where(NUCLEI == 3, 3, 0))
+    assert not viewer.layers["found vs 2 references [false]"].data.any()
 
 
 @pytest.mark.parametrize("ndim", [slow(2), 3, slow(4)])
@@ -316,7 +342,22 @@ def test_scores_are_computed_in_a_thread_from_the_pixels_at_the_start(pair, view
 
 
 @pytest.mark.parametrize("name", ["mosaic truth", "mosaic [GSW]"])
-def test_removing_a_layer_ends_the_comparison(pair, viewer, qtbot, endless, name):
+def test_stop_and_removing_a_layer_end_the_comparison(pair, viewer, qtbot, endless, name):
+    viewer.add_labels(TRUTH, name="third")
+    click(qtbot, pair.compare_button)
+    comparison = pair.comparison
+    qtbot.waitUntil(lambda: "comparing ... counting sheep" in pair.status.text(), timeout=600_000)
+    viewer.layers.remove("third")  # which is not compared
+    qtbot.wait(150)
+    assert pair.comparison is comparison
+    assert pair.compare_button.text() == "Stop"
+    assert not pair.segmentation.isEnabled()
+    click(qtbot, pair.compare_button)
+    assert not pair.compare_button.isEnabled()
+    done(qtbot, pair)
+    assert pair.status.text() == "Stopped."
+    assert not pair.results.isVisible()
+    assert not comparison._arrays  # napari keeps each worker as long as its window
     click(qtbot, pair.compare_button)
     qtbot.waitUntil(lambda: "sheep" in pair.status.text(), timeout=600_000)
     viewer.layers.remove(name)

@@ -44,10 +44,31 @@ def everything(panel, qtbot):
 
 
 @pytest.mark.slow
-def test_every_layer_of_a_run_has_its_mark(everything):
-    ours = [layer for layer in everything.viewer.layers if layer.name not in ("m", "mine")]
+def test_renamed_layers_are_known_by_their_marks(everything, qtbot, viewer):
+    session = everything.session
+    ours = [layer for layer in viewer.layers if layer.name not in ("m", "mine")]
     assert {layer.metadata["napari-gsw layer"] for layer in ours} == OURS
-    assert "settings" in everything.session.segmentation.layers.labels.metadata["napari-gsw"]
+    layers = session.segmentation.layers
+    labels = layers.labels
+    assert "settings" in labels.metadata["napari-gsw"]
+    for _ in range(2):
+        assert offered(everything.chooser.image) == ["m"]
+        assert offered(everything.chooser.where) == ["mine"]
+        rename(ours, "anything")
+    # A stroke, its undo and another run go on in them.
+    session.corrections.unlock()
+    wait_done(qtbot, everything)
+    labels.paint((60, 80), 77)
+    wait_for(qtbot, lambda: session.run is None and (session.frame.numbers == 77).any())
+    labels.undo()
+    wait_for(qtbot, lambda: session.run is None and not (session.frame.numbers == 77).any())
+    count = len(viewer.layers)
+    click(qtbot, everything.run_button)
+    wait_for(qtbot, lambda: session.frame.sweep >= 80)
+    wait_done(qtbot, everything)
+    assert len(viewer.layers) == count
+    assert layers.labels is labels
+    assert np.array_equal(labels.data, session.array_run.paint(session.frame.numbers))
 
 
 def test_a_layer_of_the_users_own_may_be_called_like_ours(panel, viewer):

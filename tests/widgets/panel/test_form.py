@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import Qt
 from skimage.segmentation import find_boundaries
 
 import napari_gsw as gsw
@@ -111,20 +111,6 @@ def test_presets_fill_the_form_and_the_outlook_follows(panel, qtbot):
     assert "expects 18 clusters" in panel.form.sections["prior"].summary.text()
     click(qtbot, panel.presets.buttons["general"])
     assert panel.progress.status.text() == general
-
-
-class Placements(QObject):
-    """Counts how often controls are placed somewhere."""
-
-    def __init__(self, controls):
-        super().__init__()
-        self.count = 0
-        for control in controls:
-            control.installEventFilter(self)
-
-    def eventFilter(self, watched, event):
-        self.count += event.type() in (QEvent.Type.Move, QEvent.Type.Resize)
-        return False
 
 
 @gui

@@ -135,6 +135,26 @@ def test_the_microscopy_preset_outlines_objects(panel, qtbot):
 # ---- running, pausing, continuing
 
 
+def test_a_second_run_continues_and_reset_begins_afresh(panel, qtbot):
+    settings = {"sweeps": 40, "hot": 1.0, "consensus": "none", "view": "clusters"}
+    click(qtbot, panel.display.show_sites)  # before there are any
+    run(panel, qtbot, small(), **settings)
+    labels = panel.viewer.layers["m [GSW]"]
+    first = labels.data.copy()
+    assert panel.run_button.text() == "Continue"
+    click(qtbot, panel.run_button)
+    wait_for(qtbot, lambda: panel.session.frame.sweep == 80)
+    wait_done(qtbot, panel)
+    assert same_partition(labels.data, gsw.segment(small(), **settings | {"sweeps": 80}).labels)
+    click(qtbot, panel.reset_button)
+    assert not labels.data.any()
+    assert panel.run_button.text() == "Run"
+    run(panel, qtbot)
+    assert same_partition(panel.viewer.layers["m [GSW]"].data, first)
+    assert sorted(layer.name for layer in panel.viewer.layers) == ["m", "m [GSW]", "m [superpixels]"]
+    assert panel.viewer.layers["m [superpixels]"].data.any()
+
+
 def test_other_settings_continue_from_what_is_shown(panel, qtbot):
     run(panel, qtbot, small(), sweeps=40)
     before = panel.session.array_run
@@ -567,6 +587,19 @@ def test_consensus_range_and_detail(panel, qtbot):
     viewer.layers.remove(regions)
     click(qtbot, display.layer_boxes["regions"])
     wait_for(qtbot, lambda: any(x.name == "m [regions]" for x in viewer.layers))
+    # A detail that was chosen is forgotten at a Reset and with another image.
+    for forget in (lambda: click(qtbot, panel.reset_button), lambda: viewer.add_image(small()[::-1], name="n")):
+        if not panel.session.continues:
+            run(panel, qtbot, sweeps=40, chains=1)
+        wait_for(qtbot, lambda: display.detail.isEnabled())
+        display.detail.setValue(90)
+        wait_for(qtbot, lambda: panel.session.run is None and panel.session.commands.view.detail == 0.9)
+        forget()
+        if "n" in viewer.layers:
+            panel.choose_image(viewer.layers["n"])
+            run(panel, qtbot)
+        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
+        assert display.auto_detail.isChecked()
 
 
 # ---- the panel itself

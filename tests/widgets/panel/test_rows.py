@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from gui_actions import click, run, wait_done, wait_for
+from gui_actions import click, run, start, wait_done, wait_for, wait_sweeps
 from napari_gsw.sample_data import mosaic
 from napari_gsw.widgets.layers.layer_metadata import SETTLED, VERDICT
 from napari_gsw.widgets.panel.rows import STAGES, split_figures
@@ -74,3 +74,21 @@ def test_one_chain_does_not_reassure_and_several_are_one_click_away(panel, qtbot
     assert provenance["given"] == {}
     wait_for(qtbot, lambda: not panel.agreement.several.isVisible())
     assert line.text()
+
+
+@pytest.mark.slow
+def test_several_chains_end_a_run_and_keep_the_locks(panel, qtbot, image):
+    panel.viewer.add_image(image, name="m")
+    start(panel, qtbot, sweeps=1_000_000, burn_in=0.0)
+    wait_sweeps(qtbot, panel)
+    position = panel.session.position
+    panel.session.commands.submit(position, lambda interactive: interactive.paint(np.arange(4), 9, lock=True))
+    wait_for(qtbot, lambda: panel.session.frame.locks.sum() == 4 and panel.agreement.several.isVisible())
+    click(qtbot, panel.agreement.several)
+    wait_for(qtbot, lambda: len(panel.session.frame.traces) == 4)
+    assert panel.session.state == "running"
+    interactive = panel.session.array_run.interactive
+    assert np.array_equal(np.flatnonzero(interactive.locks), np.arange(4))
+    assert (interactive.display_labels[:4] == 9).all()
+    click(qtbot, panel.stop_button)
+    wait_done(qtbot, panel)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gui_actions
 from gui_actions import click, drag, run, start, wait_done, wait_for, wait_sweeps
 
 pytest.importorskip("napari")
@@ -160,6 +165,10 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     monkeypatch.setattr(autosave, "save_session", slow_save)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
+    viewer.add_image(IMAGE.T.copy(), name="other")  # another run does not wait for it either
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert not list(own_autosaves.glob("*.zarr.zip"))
     closed = []
     QTimer.singleShot(0, lambda: (dock.destroyOnClose(), closed.append(may_end.is_set())))  # as a click: among events
     wait_for(qtbot, lambda: bool(closed))
@@ -169,19 +178,73 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     assert not other.restore_row.isVisible()
     QTimer.singleShot(0, may_end.set)
     wait_for(qtbot, other.restore_row.isVisible)
-    assert "photo" in other.restore_row.restore_button.text()
+    assert "20 sweeps" in other.restore_row.restore_button.text()
     assert all_written()
+    assert len(list(own_autosaves.glob("*.zarr.zip"))) == 2
     other.shut_down()
 
 
 # A window that is closed while its autosave is being written, and with it Python.
+CLOSED_WINDOW = """
+import time
+import napari
+from qtpy.QtCore import QTimer
+from napari_gsw.files import autosave
+from test_sessions import IMAGE, open_panel
+save, writing = autosave.save_session, []
+
+def slow_save(*args, **options):
+    writing.append(args)
+    time.sleep(1)
+    save(*args, **options)
+
+def close_when_it_writes():
+    if writing:
+        timer.stop()
+        viewer.close()
+
+autosave.save_session = slow_save
+viewer = napari.Viewer()
+viewer.add_image(IMAGE, name="photo")
+panel = open_panel(viewer)
+panel.form.controls["sweeps"].set_value(20)
+timer = QTimer(interval=20)
+timer.timeout.connect(close_when_it_writes)
+timer.start()
+panel.run_button.click()
+napari.run()
+"""
 
 
 @pytest.mark.slow
-def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, tmp_path):
+def test_an_autosave_is_finished_before_python_ends(tmp_path):
+    from napari_gsw.files import session_file
+
+    folders = [str(Path(__file__).parent), str(Path(gui_actions.__file__).parent), *sys.path]
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(folders)}
+    words = [sys.executable, "-c", CLOSED_WINDOW]
+    end = subprocess.run(words, env=environment, timeout=600, capture_output=True, text=True, check=False)
+    assert end.returncode == 0, end.stdout + end.stderr
+    (file,) = tmp_path.rglob("*.zarr.zip")
+    assert session_file.open_session(file).run.sweep == 20
+
+
+@pytest.mark.slow
+def test_a_dropped_session_opens_in_the_panel(viewer, panel, qtbot, monkeypatch, tmp_path):
+    from napari_gsw.files.session_file import open_session
+    from napari_gsw.widgets.layers import saved_layers
+
     run_with_a_stroke(panel, qtbot)
-    path = tmp_path / "work.zarr.zip"
+    path, sentences = tmp_path / "work.zarr.zip", []
+    # An image that is too large to be saved by itself is named, and saved if it is wanted.
+    monkeypatch.setattr(saved_layers, "MAX_EMBEDDED_BYTES", IMAGE.nbytes - 1)
+    panel.session.noticed.connect(sentences.append)
+    saved(panel, qtbot, path)
+    assert ["'photo' is in no file" in sentence for sentence in sentences] == [True]
+    assert open_session(path).images[0].pixels is None
     saved(panel, qtbot, path, embed=True)
+    np.testing.assert_array_equal(open_session(path).images[0].pixels, IMAGE)
+    assert len(sentences) == 1
     before = live_of(panel)
     with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
         viewer.open(str(path), plugin="napari-gsw")
@@ -202,6 +265,23 @@ def test_an_open_image_is_that_of_a_session_if_it_lies_as_that_did(viewer, panel
             viewer.open(str(path), plugin="napari-gsw")
         wait_done(qtbot, panel)
         assert len([layer for layer in viewer.layers if type(layer).__name__ == "Image"]) == images
+
+
+@pytest.mark.slow
+def test_the_layer_of_a_file_that_was_segmented_is_found(viewer, panel, qtbot, tmp_path):
+    from napari.layers._source import layer_source
+
+    with layer_source(path=str(tmp_path / "channels.tif")):
+        viewer.add_image(IMAGE[::-1].copy(), name="first")
+        viewer.add_image(IMAGE, name="second")
+    panel.chooser.image.choose(viewer.layers["second"])
+    run(panel, qtbot, sweeps=SWEEPS)
+    saved(panel, qtbot, tmp_path / "work.zarr.zip")
+    viewer.layers.remove("second [GSW]")
+    panel.chooser.image.choose(viewer.layers["first"])
+    opened(panel, qtbot, tmp_path / "work.zarr.zip")
+    assert panel.session.segmentation.plan.source.layer is viewer.layers["second"]
+    assert "second [GSW]" in viewer.layers
 
 
 @pytest.mark.slow

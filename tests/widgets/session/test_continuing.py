@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,19 @@ def test_a_preparation_that_was_stopped_has_changed_nothing():
     assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [False]
     assert seg.array_runs[()].interactive.seed == 1
     assert carried_out(seg, seg.jobs(plan_of(source, seed=1, site_count=12))) == [True]
+
+
+def test_a_map_of_a_stack_belongs_to_its_slices():
+    import napari_gsw as gsw
+
+    stack, lines = np.random.default_rng(0).random((2, 2, 40, 50))
+    source, maps = source_of(stack, depth=2), {"boundaries": source_of(lines).layer}
+    plan = replace(plan_of(source), maps=maps)
+    seg = segmentation_of(plan)
+    carried_out(seg, seg.jobs(plan))
+    for z in range(2):
+        expected = gsw.prepare(stack[z], preset("paper", axes="YX"), boundaries=lines[z])
+        assert np.array_equal(seg.array_runs[z,].interactive.problem.beta, expected.beta)
 
 
 @pytest.mark.parametrize("kind", ["labels", "shapes"])

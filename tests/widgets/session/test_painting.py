@@ -116,6 +116,11 @@ def test_a_stroke_during_a_run_is_taken_over(running, qtbot):
     drag(qtbot, running.viewer, layer, points)
     wait_for(qtbot, lambda: settled(running))
     interactive, under = running.session.array_run.interactive, sites_under(running, points)
+    # So are labels that a script puts there.
+    scripted = np.array(layer.data)
+    scripted[100:] = 42
+    layer.data = scripted
+    wait_for(qtbot, lambda: settled(running) and (running.session.frame.numbers[interactive.locks] == 42).any())
     before = running.session.frame.sweep
     wait_sweeps(qtbot, running, before + 20)
     assert interactive.locks[under].all()
@@ -458,3 +463,7 @@ def test_a_setting_that_may_change_is_taken_over_although_another_waits_for_the_
     assert interactive.settings.beta != running.form.controls["beta"].value()
     running.stop()
     wait_done(qtbot, running)
+    provenance = labels_of(running).metadata["napari-gsw"]  # what is exported with the labels
+    assert provenance["reproducible"] is False
+    assert [step["what"] for step in provenance["steps"]] == ["run", "settings", "stopped"]
+    assert provenance["steps"][1]["changed"]["lam"][1] == 7.5

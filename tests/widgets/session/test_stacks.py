@@ -392,7 +392,13 @@ def test_slices_done_one_at_a_time_are_all_in_their_session(panel, viewer, make_
     with qtbot.waitSignal(other.opening.opened, timeout=600_000):
         other.saving.chosen.emit(str(path))
     wait_done(qtbot, other)
-    assert set(other.session.segmentation.array_runs) == {(1,), (3,)}
+    runs = other.session.segmentation.array_runs
+    assert set(runs) == {(1,), (3,)}
+    for position, array_run in panel.session.segmentation.array_runs.items():  # each with its own chain
+        before, after = array_run.interactive, runs[position].interactive
+        assert (after.sweep, after.steps) == (before.sweep, before.steps)
+        assert np.array_equal(after.summary.labels, before.summary.labels)
+        assert np.array_equal(after.traces, before.traces)
     wait_for(qtbot, lambda: all(second.layers["s [GSW]"].data[t].any() for t in (1, 3)))
     other.shut_down()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,12 @@ def test_gsw_takes_the_mended_superpixels(after_cut, viewer, qtbot):
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert panel.session.array_run.interactive.problem.n == len(np.unique(after_cut.layer.data))
+    # What is changed behind the panel's back counts in the next run, too.
+    sites, first = after_cut.layer.data, after_cut.layer.data[60, 100]
+    sites[sites == sites[60, 100 + np.argmax(sites[60, 100:] != first)]] = first
+    click(qtbot, panel.run_button)
+    wait_done(qtbot, panel)
+    assert panel.session.array_run.interactive.problem.n == len(np.unique(sites))
     panel.shut_down()
 
 
@@ -146,6 +154,37 @@ def test_an_error_is_told_and_the_button_comes_back(cutter, viewer, qtbot, monke
     assert cutter.count.text() == "Out of ink."
     assert cutter.make_button.text() == "Make superpixels"
     assert cutter.make_button.isEnabled()
+
+
+def test_cancel_or_removing_the_image_leaves_no_layer(cutter, viewer, qtbot, monkeypatch):
+    from napari_gsw.widgets.superpixels import panel
+
+    began, may_go_on = threading.Event(), threading.Event()
+
+    def held(*given):
+        began.set()
+        assert may_go_on.wait(60)
+        return make_superpixels(*given)
+
+    monkeypatch.setattr(panel, "make_superpixels", held)
+    viewer.add_image(mosaic()[0], name="m")
+    for ending in ("cancel", "remove"):
+        began.clear()
+        may_go_on.clear()
+        cutter.preview.setChecked(ending == "cancel")  # which does not make them again
+        cutter.make()
+        wait_for(qtbot, began.is_set)
+        if ending == "cancel":
+            click(qtbot, cutter.make_button)
+        else:
+            viewer.layers.remove("m")
+        may_go_on.set()
+        wait_for(qtbot, lambda: cutter.worker is None)
+        qtbot.wait(2 * cutter._timer.interval() + 100)
+        assert cutter.worker is None
+        assert cutter.layer is None
+        assert len(viewer.layers) == (ending == "cancel")
+        assert cutter.make_button.isEnabled() == (ending == "cancel")
 
 
 @pytest.mark.slow

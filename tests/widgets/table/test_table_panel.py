@@ -84,6 +84,12 @@ def test_sort_filter_copy_and_save(table, qtbot, tmp_path):
     names = list(table.model.table)
     table.table.sortByColumn(names.index("pixels"), Qt.SortOrder.DescendingOrder)
     assert TABLE["pixels"][table.model.order].tolist() == sorted(TABLE["pixels"], reverse=True)
+    table.choose(np.array([1, 2, 5]))  # rows stay chosen when they come in another order
+    table.table.sortByColumn(names.index("pixels"), Qt.SortOrder.AscendingOrder)
+    assert sorted(table.chosen) == [1, 2, 5]
+    table.table.sortByColumn(names.index("pixels"), Qt.SortOrder.DescendingOrder)
+    assert sorted(table.chosen) == [1, 2, 5]
+    table.choose(np.zeros(0, np.int64))
     table.filter.setText("area > 100, t = 0")
     assert table.model.rowCount() == 3
     qtbot.waitUntil(lambda: table.status.text() == "3 of 8 rows", timeout=600_000)
@@ -165,7 +171,8 @@ def test_a_stack_has_every_column_that_one_of_its_tables_has():
 
 @gui
 def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, viewer, qtbot):
-    other = viewer.add_labels(LABELS[0].copy(), name="other", metadata=make_metadata("regions") | {TABLE_AXES: "yx"})
+    marks = make_metadata("regions") | {TABLE_AXES: "yx"}
+    other = viewer.add_labels(LABELS[0].copy(), name="other", scale=(3, 3), metadata=marks)
     viewer.layers.move(viewer.layers.index(other), 0)  # its place in the list says nothing
     other.features = pd.DataFrame(measure_labels(LABELS[0], None))
     qtbot.waitUntil(lambda: table.layer is other, timeout=5_000)
@@ -174,6 +181,16 @@ def test_the_table_that_was_written_last_is_shown_unless_one_was_picked(table, v
     other.features = pd.DataFrame(measure_labels(LABELS[0], None))
     qtbot.wait(100)
     assert table.layer is viewer.layers["r"]
+    # What is chosen is outlined where the layer of the table lies.
+    for layer in (viewer.layers["r"], other):
+        table.layer_combo.choose(layer)
+        table.choose(np.array([1]))
+        qtbot.waitUntil(
+            lambda layer=layer: (
+                table.outlines.layer is not None and np.array_equal(table.outlines.layer.scale, layer.scale)
+            ),
+            timeout=60_000,
+        )
 
 
 @gui
