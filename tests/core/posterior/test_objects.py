@@ -93,6 +93,21 @@ def test_a_neck_parts_whatever_the_size(gap, parts):
         assert split_at_necks(mask, None, 0.85).max() == parts
 
 
+def test_the_variance_can_be_known():
+    image, _ = cells()
+    block = gsw.prepare(image, preset="microscopy", objects="classical").likelihoods[0]
+    z = np.arange(block.n) % 2
+    # The limit of the normal-inverse-gamma marginal: a Gaussian of known variance with a Gaussian mean.
+    s, variance = block.weight, block.spread * block.variance
+    expected = 0.0
+    for k in (0, 1):
+        w, first, second = (s * x[z == k].sum(axis=0) for x in (block.mass, block.sums, block.squares))
+        kappa = block.kappa + w
+        one = np.log(block.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi * variance)
+        expected += float((one - (second - first**2 / kappa) / (2 * variance)).sum())
+    assert block.log_marginal(z) == pytest.approx(expected, rel=1e-5)
+
+
 # ---- clamped objects
 
 IMAGE, TRUTH = cells()

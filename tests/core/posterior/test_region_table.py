@@ -112,7 +112,8 @@ PICTURES = {"2D": (mosaic()[0][:48, :56], "YXS"), "3D": (mosaic_3d()[0][:8, :24,
 
 @pytest.mark.parametrize("view", ["clusters", "regions", "objects"])
 @pytest.mark.parametrize(
-    ("preset", "picture"), [("general", "3D"), ("photo", "2D"), ("microscopy", "2D"), ("paper", "2D")]
+    ("preset", "picture"),
+    [("general", "3D"), ("photo", "2D"), ("microscopy", "2D"), ("membranes", "2D"), ("paper", "2D")],
 )
 def test_every_label_has_its_row_and_its_area(preset, picture, view):
     image, axes = PICTURES[picture]
