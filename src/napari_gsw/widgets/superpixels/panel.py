@@ -167,7 +167,7 @@ class SuperpixelPanel(DockPanel):
             return
         self._image, self._is_cancelled, self._starts_again = source.layer, False, False
         self.worker = make_worker(self._compute, source, settings)
-        self.worker.yielded.connect(self.count.setText)
+        self.worker.yielded.connect(self._on_yielded)
         self.worker.returned.connect(self._on_returned)
         self.worker.finished.connect(self._on_finished)
         self.make_button.setText("Cancel")
@@ -192,6 +192,9 @@ class SuperpixelPanel(DockPanel):
             return source, sites, find_boxes(sites)
         except Exception as reason:
             return WorkerFailure(reason)
+
+    def _on_yielded(self, text: str) -> None:
+        self.count.setText(text)  # not connected itself, since it is deleted before the worker ends
 
     def _on_returned(self, result: Superpixels | WorkerFailure | None) -> None:
         if isinstance(result, WorkerFailure):
