@@ -88,7 +88,7 @@ def _codes_of_splits(target, state, moves, inverse_temperature, rng, rounds):
 
 @dataclass
 class Agreement:
-    """How a long run agrees with the exact law."""
+    """Agreement of a long run with the exact law."""
 
     total_variation: float
     noise: float  # total variation that Monte-Carlo error alone would give

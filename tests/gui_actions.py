@@ -1,4 +1,4 @@
-"""What a person does with a mouse and a keyboard, for the tests of the widgets."""
+"""Actions with mouse and keyboard, for the tests of the widgets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def click(qtbot, button):
 
 
 def canvas_point(viewer, layer, position):
-    """Where a pixel of a layer is on the canvas."""
+    """Return the position of a pixel of a layer on the canvas."""
     from qtpy.QtCore import QPoint
 
     world = np.asarray(layer.data_to_world(position))[list(viewer.dims.displayed)]

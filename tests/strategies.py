@@ -1,4 +1,4 @@
-"""What careless, unlucky and malicious callers give: arguments for the fuzz tests.
+"""Arguments of careless, unlucky and malicious callers, for the fuzz tests.
 
 `make fuzz` tries ten thousand of them for each function.
 """
@@ -53,7 +53,7 @@ junk = st.one_of(
 
 
 def is_large(value):
-    """Whether so many of something would take their time."""
+    """Return whether so many of something would take long."""
     number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     return isinstance(number, Real) and number > 20
 
@@ -64,7 +64,7 @@ def some_of(names, **sizes):
 
 
 def refused(function, *args, **more):
-    """What a call returns; None if it was refused in a sentence. Anything else that is raised is a defect."""
+    """Return the result of a call; None if it was refused with a message. Anything else that is raised is a defect."""
     try:
         return function(*args, **more)
     except (gsw.InputError, TypeError):

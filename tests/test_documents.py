@@ -29,7 +29,7 @@ def with_examples():
 
 
 def names_of_readers(folder):
-    """What a reader has at hand: an image, paint on it, counts of words, and a folder of images."""
+    """Names for the examples: an image, paint on it, counts of words, and a folder of images."""
     image = astronaut()[:80, :80]
     painted = np.zeros(image.shape[:2], np.int32)
     painted[5:9, 5:40], painted[60:64, 20:60] = 1, 2

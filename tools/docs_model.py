@@ -86,7 +86,7 @@ def shown() -> str:
 
 
 def couplings() -> str:
-    """How strong the couplings of each preset are on one photograph, and how many of them repel."""
+    """Measure the couplings of each preset on one photograph, and how many of them repel."""
     rows = [
         [
             f"`{name}`",
@@ -100,7 +100,7 @@ def couplings() -> str:
 
 
 def shared() -> str:
-    """How often paint in some images is understood in all of them."""
+    """Measure how often paint in some images is understood in all of them."""
     content = _content("shared")
     rows = [
         [name, *(f"{of['right']} of {of['runs']}, {share(of['pixels'])} of the pixels" for of in scenes.values())]

@@ -1,4 +1,4 @@
-"""What large images and many cost, from bench.json and slide.json of docs/data/performance.
+"""Cost of large images and of many, from bench.json and slide.json of docs/data/performance.
 
 `napari-gsw bench -o OUT` writes the one, `napari-gsw bench --only slide -o OUT` the other. Seconds are processor
 seconds, so that other work on the machine does not count.
@@ -110,7 +110,7 @@ def costs() -> str:
 
 
 def slide() -> str:
-    """What a picture took that does not fit into memory."""
+    """Cost of an image that does not fit into memory."""
     one = sections("slide.json")["slide"]
     rows = [[row[0], f"{row[1]:,.0f}", f"{row[2]:,.0f}", f"{row[3]:,.0f}"] for row in one["rows"]]
     words = ", ".join(f"{one['facts'][name]:,} {name}" for name in ("sites", "clusters", "regions", "sweeps")) + "."
@@ -119,7 +119,7 @@ def slide() -> str:
 
 
 def forecast() -> str:
-    """What a picture of 100,000 x 100,000 pixels would take, by the formula."""
+    """Cost of an image of 100,000 x 100,000 pixels, by the formula."""
     one = Costs.measured()
     shared = one.seconds(WHOLE_SLIDE, 0, 0, 0)[0]
     words = (

@@ -43,7 +43,7 @@ def steps(page: str) -> list[str]:
 
 
 def picture(step: str) -> str | None:
-    """Where the picture of a step is, from the page."""
+    """Return the position of a picture of a step, as the page names it."""
     found = re.search(r"!\[.*?\]\((.+?)\)", step)
     return found and found[1]
 

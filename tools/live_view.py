@@ -1,4 +1,4 @@
-"""What a live view costs the chain: sweeps a second in a real window, and of the same chain by itself.
+"""Cost of a live view for the chain: sweeps per second in a real window, and of the same chain by itself.
 
     python tools/live_view.py -o docs/data/performance/live.json
 

@@ -284,7 +284,7 @@ MUTANTS = (
 
 
 def caught(mutant: Mutant) -> bool:
-    """Whether the named tests fail in a copy of the package that has the bug."""
+    """Return whether the named tests fail in a copy of the package that has the bug."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "napari_gsw"
         shutil.copytree(ROOT / "src" / "napari_gsw", package, ignore=shutil.ignore_patterns("__pycache__"))

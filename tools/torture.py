@@ -142,7 +142,7 @@ class Gap(NamedTuple):
 
 
 def _read_anew(file: IO[str]) -> str:
-    """What a file has, which is empty after that."""
+    """Take the content of a file, which is empty afterwards."""
     file.seek(0)
     text = file.read()
     file.seek(0)
@@ -573,7 +573,7 @@ def finish(viewers, heart: Heart, threads: set[str], sizes: list[float], monkey:
 
 
 def holders(thing: object) -> str:
-    """What keeps a thing that should be gone: frames and modules, and what leads from them to it."""
+    """Find what keeps an object alive that should be gone: frames and modules, and the references from them to it."""
     objects = gc.get_objects()
     known = {id(x) for x in objects}
     held_by: dict[int, list[object]] = {}

@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(folder, tmp_path_factory):
-    """What `napari-gsw segment` writes of each, by name."""
+    """Files that `napari-gsw segment` writes for each, by name."""
 
     def make(*options):
         key = " ".join(options)

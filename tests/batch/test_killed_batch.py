@@ -28,7 +28,7 @@ def test_kills_of_a_batch_change_nothing(tmp_path):
     chance, kills, turn = random.Random(0), 0, 0
 
     def batch(out, seconds=None):
-        """Whether it came to its end before it was killed, and its children with it."""
+        """Return whether it ended before it was killed, and its children with it."""
         words = ["batch", str(folder), "-o", str(out), "--jobs", "2", "--resume", "-q", "--set", "sweeps=20000"]
         process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stderr=subprocess.PIPE, text=True)
         try:

@@ -1,4 +1,4 @@
-"""What a person has in the folder stays there, whatever is written beside it; and what is refused is refused first."""
+"""Files of the user stay, whatever is written beside them, and refusals come before the work."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def sized(path, image, file_format):
 
 @pytest.mark.parametrize(("depth", "file_format"), [(2, "ome"), (2, "imagej"), (3, "ome"), (3, "imagej")])
 def test_pixels_keep_their_size(tmp_path, depth, file_format):
-    """What the file says of its pixels is in the files of the labels, and the table is in these units."""
+    """The pixel size of the file is in the files of the labels, and the table has these units."""
     image = mosaic()[0][:60, :70, 0] if depth == 2 else mosaic_3d()[0][:8, :24, :24]
     file, out = sized(tmp_path / "image.tif", image, file_format), tmp_path / "out"
     more = ("--save-sites", "--uncertainty", "--table", "-q", "--sweeps", "8")

@@ -46,7 +46,7 @@ def ome(path):
 
 
 def origin(path):
-    """What a provenance file says, without its list of files."""
+    """Return the content of a provenance file without its list of files."""
     content = json.loads(path.read_text())
     del content["files"]
     return content

@@ -519,7 +519,7 @@ def replay_by_command() -> Arrays:
 
 
 def file_cases() -> dict[str, Callable[[], Arrays]]:
-    """What is written to files."""
+    """Cases that write files."""
     every = ("--table", "--uncertainty", "--save-sites", "--save-plot")
     return {
         "batch by function": batch_by_function,

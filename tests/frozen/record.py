@@ -29,7 +29,7 @@ LOOSE = 0.05
 
 
 def environment() -> dict[str, str]:
-    """What floating-point results depend on: versions, processor, and the instructions that compilers use."""
+    """Versions, processor and instructions of compilers, on which floating-point results depend."""
     import llvmlite
     import llvmlite.binding
     import numba

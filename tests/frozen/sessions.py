@@ -28,7 +28,7 @@ Arrays = dict[str, Any]
 
 
 def path_of(name: str) -> Path:
-    """Where a session is kept."""
+    """Path of a stored session."""
     return FOLDER / f"{name}.zarr.zip"
 
 
@@ -265,7 +265,7 @@ def write(name: str, folder: Path) -> Path:
 
 
 def keep_run(run: Run) -> Arrays:
-    """What a person sees of a run."""
+    """Visible state of a run."""
     kept: Arrays = {"labels": run.labels.astype(np.int64), "numbers": run.numbers, "locks": run.locks}
     kept["counts"] = [run.sweep, run.target, run.undo_steps, run.redo_steps]
     return kept | {f"trace {c}": rows for c, rows in enumerate(run.traces)}

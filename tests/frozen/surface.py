@@ -114,7 +114,7 @@ def names_of(kind: type) -> set[str]:
 
 
 def member(kind: type, name: str) -> str:
-    """What an attribute is."""
+    """Kind of an attribute."""
     found = inspect.getattr_static(kind, name, None)
     if isinstance(found, staticmethod | classmethod):
         return f"{type(found).__name__} {signature(getattr(kind, name))}"
@@ -137,7 +137,7 @@ def signature(thing: Any) -> str:
 
 
 def manifest() -> dict[str, Any]:
-    """What napari is told, but where it lives."""
+    """Manifest of napari without the places of the code."""
     import importlib.resources
 
     import yaml

@@ -139,7 +139,7 @@ def test_a_small_lazy_image_is_taken_whole_whatever_its_chunks():
 
 
 def same_problem(blocks, image, **more):
-    """Whether a problem made in blocks is the one that its own sites make in memory."""
+    """Compare a problem made in blocks with that of its own sites in memory."""
     sites = np.asarray(blocks.sites)
     whole = gsw.prepare(image, blocks.settings, sites=sites, **more)
     assert whole.n == blocks.n, "a site is not connected"

@@ -211,7 +211,7 @@ def test_a_second_channel_given_as_a_feature_is_the_second_channel_of_the_image(
 
 
 def test_two_blocks_of_channels_are_sampled_by_their_own_weights():
-    """What the chain counts as it moves is the plain sum over the blocks."""
+    """The running sum of the chain is the plain sum over the blocks."""
     truth, image = scene()
     features = rng.normal(0, 1, (3, *truth.shape)) + truth
     problem = gsw.prepare(image, preset="microscopy", gauss_shape=3.0, features=features, features_evidence=2.0)

@@ -112,7 +112,7 @@ def test_a_site_that_nothing_leads_to_meets_nobody():
 
 
 def test_grouped_sites_meet_nearly_the_same_strokes(monkeypatch):
-    """Where the graph is coarsened, no site changes its mind."""
+    """On a coarsened graph, no site changes its label."""
     problem = planar(400, clusters=4)
     rng = np.random.default_rng(3)
     beta = rng.normal(1.0, 1.5, len(problem.edges))

@@ -1,4 +1,4 @@
-"""How noisy an image is, and the same image without its noise."""
+"""Noise level of an image, and denoising."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_superpixels_keep_to_one_side_of_a_border_out_of_focus():
 
 
 def test_the_blocks_of_an_image_are_never_refocused(tmp_path):
-    """Whether an image is out of focus cannot be told by one of its blocks."""
+    """One block of an image cannot tell if the image is out of focus."""
     zarr = pytest.importorskip("zarr")
     image = EasyImage("stripes", size=256, blur=2.0, noise=0).read().image
     lazy = zarr.create_array(tmp_path / "a.zarr", shape=image.shape, chunks=(128, 128), dtype=image.dtype)

@@ -74,7 +74,7 @@ def test_numbers_do_not_depend_on_how_often_somebody_looks(problem):
 
 
 def test_numbers_of_a_long_run_do_not_depend_on_how_often_somebody_looks(problem):
-    """Where they are anchored less often than every fifty sweeps."""
+    """Fewer anchors than one in fifty sweeps."""
     looks = []
     for chunk in (1000, 61):
         chain = live(problem, sweeps=1830)

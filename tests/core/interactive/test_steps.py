@@ -1,4 +1,4 @@
-"""What is counted and recorded when a person steers: burn-ins after corrections, settings that change, and steps."""
+"""Counts and records of corrections: burn-ins, settings that change, and steps."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_log_gamma_is_that_of_scipy():
 @pytest.mark.parametrize("x", [1024, 5_000, 70_000, 3_000_000, 2_000_000_000])
 @pytest.mark.parametrize("share", [1, 0.3, 0.001, -0.001, -0.3, -1])
 def test_a_gain_beyond_the_table_is_exact_to_its_own_last_digits(x, share):
-    """Where the difference of two values of log Gamma has lost six of them."""
+    """The difference of two values of log Gamma loses six digits here."""
     step = max(-400, min(400, int(share * x / 256) or int(math.copysign(1, share))))
     found = sweep_kernels.log_rising_large(float(x), float(step), math.log(x))
     exact = exact_difference(x, step)

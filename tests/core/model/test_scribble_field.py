@@ -79,7 +79,7 @@ def test_twice_the_steering_is_twice_the_field():
 
 
 def test_a_stroke_more_gives_the_same_field_as_all_strokes_at_once():
-    """What is kept from one stroke to the next never goes stale."""
+    """Nothing that is kept between strokes becomes outdated."""
     image, _ = halves()
     problem = gsw.prepare(image, site_size=20)
     clamps = problem.labels_under(two_dots(), "seeds")

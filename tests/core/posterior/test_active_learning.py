@@ -1,4 +1,4 @@
-"""Where to paint next: what a label says about others, and which place is asked about."""
+"""Active learning: what a label says about others, and which site is asked about."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def line_problem(n, beta=1.0):
 
 
 def summary_of(problem, draws, seeds, field=None, closed=True):
-    """What is known of a posterior, from draws of our own."""
+    """A known posterior, from draws of our own."""
     prior = problem.prior.exactly(len(np.unique(seeds[seeds >= 0]))) if closed else None
     problem = problem.with_field(field, prior)
     clusters = np.asarray(draws[0], np.int64) + 1

@@ -1,4 +1,4 @@
-"""Whether objects stand out from the background."""
+"""Contrast of objects and background."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_means_and_pixels_of_the_graph():
 
 
 def nested(coarse, fine):
-    """Whether every region of the one is a union of regions of the other."""
+    """Return whether every region of the one is a union of regions of the other."""
     return len(np.unique(np.stack((coarse, fine)), axis=1).T) == len(np.unique(fine))
 
 

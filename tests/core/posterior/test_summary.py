@@ -1,4 +1,4 @@
-"""What chains say together: a partition, its range, every fineness, and a verdict; in the API and in the window."""
+"""Summary of chains: a partition, its range, every detail, and a verdict; in the API and in the window."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_consensus_is_the_result_that_the_settings_ask_for(result):
 
 
 def test_a_result_says_whose_number_of_clusters_and_whose_log_posterior_it_has(result):
-    """What is on the screen may not be the best state: each has its own number of clusters."""
+    """The state on the screen may not be the best: each has its own number of clusters."""
     best, n = result.snapshot.best, result.problem.n
     shown = dataclasses.replace(result, clusters=np.arange(n) + 1)
     assert repr(shown) == (

@@ -79,7 +79,7 @@ def data_of(kind, truth, rng, phi=1.0, kappa=1.0):
 
 
 def numbers_of(problem, labels):
-    """What is ranked of a partition."""
+    """Quantities of a partition that are ranked."""
     sizes = np.bincount(labels)
     pairs = [labels[i] == labels[j] for i, j in ((0, 1), (2, 3), (0, N - 1), (1, N - 2))]
     return np.array([len(sizes), sizes.max(), (sizes**2).sum(), gsw.log_posterior(problem, labels), *pairs], float)

@@ -431,7 +431,7 @@ def seeds_at(n, *places):
 
 
 def obeyed(labels, seeds):
-    """Whether sites of one seed are together and apart from those of another."""
+    """Return whether sites of one seed are together and apart from those of another."""
     pairs = {(int(s), int(k)) for s, k in zip(seeds, labels, strict=True) if s >= 0}
     return len(pairs) == len({s for s, _ in pairs}) == len({k for _, k in pairs})
 

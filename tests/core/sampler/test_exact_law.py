@@ -30,7 +30,7 @@ def every_triple():
 @pytest.mark.parametrize("prior", ["dirichlet-process", "pitman-yor-both", "table-gaps"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_the_law_is_that_of_log_posterior(prior, likelihood):
-    """What the chains are compared with is put together of clusters, to be quick."""
+    """Exact laws are put together of clusters, to be quick."""
     problem = small_problem(PRIORS[prior], likelihood, np.random.default_rng(3), n=6, negative=True)
     rows = partitions(6)
     expected = np.array([gsw.log_posterior(problem, row) for row in rows])
@@ -153,7 +153,7 @@ def test_a_partition_that_single_moves_never_leave():
 
 @pytest.mark.parametrize(("n", "smallest", "largest"), [(30, 5, 6), (60, 5, 6), (40, 7, 10), (60, 5, 10)])
 def test_the_number_of_clusters_changes_under_tight_limits(n, smallest, largest):
-    """Where sizes are nearly fixed, five clusters have to become six at once; without data the law of k is known."""
+    """With nearly fixed sizes, five clusters have to become six at once; without data the law of k is known."""
     prior = gsw.DirichletProcess(1.0).truncated(smallest, largest)
     edges = np.array([(i, i + 1) for i in range(n - 1)])
     problem = gsw.Problem(n, (), edges, np.zeros(n - 1), prior)

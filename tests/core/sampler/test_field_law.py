@@ -106,7 +106,7 @@ def test_the_log_posterior_that_the_kernel_keeps_has_the_field_in_it():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_greedy_ascent_climbs_the_posterior_with_its_field(seed):
-    """What it ends at is a summit: no move of a free site, and no merge, is higher."""
+    """The search ends at a local maximum: no move of a free site, and no merge, is higher."""
     rng = np.random.default_rng([39, seed])
     problem, seeds = steered(PRIORS["dirichlet-process"], "words", rng, n=7, scale=3.0)
     rows, _ = posterior(problem, seeds)

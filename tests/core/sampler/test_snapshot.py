@@ -29,7 +29,7 @@ def state(problem):
 
 
 def wrong_values(array):
-    """What a careless or malicious file may hold instead of an array."""
+    """Contents that a careless or malicious file may have instead of an array."""
     yield from (None, "text", np.array([None]), array.astype(complex), array[..., np.newaxis])
     yield array[..., :-1] if array.ndim else np.stack([array, array])
     if array.dtype.itemsize > 1:

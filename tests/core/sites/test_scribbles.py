@@ -1,4 +1,4 @@
-"""What scribbles mean for sites."""
+"""Tests of scribbles and their sites."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_without_data_there_is_a_sentence(tmp_path, capsys):
 
 
 def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, monkeypatch):
-    """What has learnt without a fold is used for the pictures of that fold, and learnt once."""
+    """Pictures of a fold use what was learnt once without it."""
     learnt = []
 
     def learn(*arguments):

@@ -24,7 +24,7 @@ SHIFTED[20:60, 40:90] = 3
 
 
 def result_of(image):
-    """What marks a layer as a result of GSW, whatever it is called."""
+    """Marks of a result layer of GSW, whatever its name."""
     return {"napari-gsw layer": "segmentation", "napari-gsw image": image}
 
 

@@ -1,4 +1,4 @@
-"""What is set in the window, applied to a folder: a list, a stop that can be gone on from, a result on a click."""
+"""Settings of the window applied to a folder: a list, a stop that can be resumed, a result on a click."""
 
 from __future__ import annotations
 

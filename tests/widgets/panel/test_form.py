@@ -61,7 +61,7 @@ def test_a_long_sum_is_computed_in_another_thread_and_kept(qtbot, threads):
 
 
 def test_the_first_answer_never_holds_the_window_up(qtbot, threads):
-    """What it is computed with is loaded then: 0.28 s after a click, for a few hundred superpixels."""
+    """The forecast loads what it needs: 0.28 s after a click, for a few hundred superpixels."""
     estimate, settings = ClusterEstimate(), gsw.preset("general", min_size=2)
     with qtbot.waitSignal(estimate.answered, timeout=600_000):
         assert estimate.clusters(settings, 50) is None

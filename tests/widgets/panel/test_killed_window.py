@@ -26,7 +26,7 @@ def test_kills_of_a_running_window_change_nothing(tmp_path):
     chance, kills = random.Random(0), 0
 
     def window(name, home, seconds=None):
-        """Whether it came to its end before it was killed."""
+        """Return whether it ended before it was killed."""
         words = [sys.executable, str(SCRIPT), str(tmp_path / "photo.png"), str(tmp_path / name), str(SWEEPS)]
         environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path / home)}
         try:

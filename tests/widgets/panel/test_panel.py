@@ -556,7 +556,7 @@ def test_hovering_describes_the_region_and_tables_are_of_what_is_shown(panel, qt
 
 
 def test_consensus_range_and_detail(panel, qtbot):
-    """What is known after the burn-in: a consensus, how far from it one may be, and regions of every detail."""
+    """After the burn-in there are a consensus, its credible ball, and regions of every detail."""
     viewer, display = panel.viewer, panel.display
     viewer.add_image(small(), name="m")
     assert not display.detail.isEnabled()

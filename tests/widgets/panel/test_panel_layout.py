@@ -36,7 +36,7 @@ def open_panel(viewer):
 
 
 def places(panel):
-    """Where everything above the trace is, by the order of the panel."""
+    """Positions of everything above the trace, by the order of the panel."""
     rows = [panel.run_row, panel.progress, panel.reason, panel.paint_row, panel.query_row, panel.edit_row]
     rows += [panel.display, panel.region]
     return [(row.y(), row.height()) for row in rows] + [panel.trace_section.y()]

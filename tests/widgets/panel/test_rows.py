@@ -1,4 +1,4 @@
-"""What the rows show of a run: stages, progress, convergence."""
+"""Rows of a run: stages, progress, convergence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on, what starts afresh and what is refused, without a window."""
+"""Runs that continue, that start again and that are refused, without a window."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_boxes_eyes_colours_and_background(done, qtbot):
 
 @pytest.mark.slow
 def test_objects_while_it_runs(panel, qtbot):
-    """What a network takes for background is no object, whatever its colour, while a chain runs, too."""
+    """The background of a network is no object, whatever its colour, also while a chain runs."""
     pytest.importorskip("onnxruntime")
     panel.presets.choose("microscopy")
     finished(panel, qtbot, nuclei()[0], "n")

@@ -1,4 +1,4 @@
-"""What is on the screen is what is measured: tables in the layers and in the export, of planes, volumes and time."""
+"""Tables in the layers and in the export are of what is on the screen, for planes, volumes and time."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_label_on_the_screen_and_in_the_file_has_its_row(panel, qtbot, tmp
 
 
 def follow_slices(panel, qtbot, layer):
-    """What napari tells under the mouse is the row of the slice that is shown."""
+    """The row that napari shows under the mouse is that of the displayed slice."""
     for time in (0, 1):
         panel.viewer.dims.set_point(0, time)
         wait_for(qtbot, lambda time=time: layer.features["t"].iloc[-1] == time)

@@ -1,4 +1,4 @@
-"""How often the window is drawn, by a clock of the test's own."""
+"""Rate at which the window is drawn, by a clock of the test's own."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def preview_layers(viewer):
 
 @pytest.fixture
 def held(monkeypatch):
-    """What a preparation waits for; images are large from ten thousand pixels on."""
+    """Event that a preparation waits for; images are large from ten thousand pixels on."""
     monkeypatch.setattr(previews, "LARGE", 10_000)
     monkeypatch.setattr(previews, "COPY", 4_000)
     gate, prepare = threading.Event(), run_plan.array_problem

@@ -1,4 +1,4 @@
-"""How responsive the window is while a chain runs on a large image, and while kernels are compiled: ``make timing``.
+"""Responsiveness of the window while a chain runs on a large image, and while kernels are compiled: ``make timing``.
 
 A benchmark: it prints ratios of times of the same run, and asserts none of them, since machines differ and others may
 use them at the same time. What has to hold whatever the clock says is in test_gui_thread.py, and how fast the chain
@@ -75,7 +75,7 @@ def watch(monkeypatch, owner, names, spent):
 
 
 class Figures(NamedTuple):
-    """What was measured: seconds, and updates of the picture a second."""
+    """Measurements: seconds, and updates of the picture per second."""
 
     slot: float
     live_wait: float
@@ -114,7 +114,7 @@ def measure(panel, qtbot, heart, spent):
 
 
 def test_a_large_image_live(viewer, qtbot, monkeypatch):
-    """How long our slots take, and how calm the window is beside one without the sampler."""
+    """Time that our slots take, and frame gaps of the window beside one without the sampler."""
     from skimage.data import astronaut
 
     from napari_gsw.widgets.layers.result_layers import ResultLayers

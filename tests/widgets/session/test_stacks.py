@@ -314,7 +314,7 @@ def test_a_picture_that_is_switched_on_afterwards_is_there_at_every_time_point(s
 
 @pytest.mark.gui
 def test_another_detail_comes_to_every_time_point_one_after_the_other(series, viewer, qtbot):
-    """What is on the screen is there first, and what is asked for meanwhile is not kept waiting by the others."""
+    """The displayed slice comes first, and requests meanwhile do not wait for the others."""
     session = series.session
     few(series, 40)
     click(qtbot, series.run_button)

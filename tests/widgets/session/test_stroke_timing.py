@@ -1,4 +1,4 @@
-"""How long it takes from the end of a stroke to changed labels on the screen: ``make timing``.
+"""Time from the end of a stroke to changed labels on the screen: ``make timing``.
 
 Prints and asserts nothing of the clock: machines differ, and others may use them at the same time.
 """

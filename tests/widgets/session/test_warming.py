@@ -1,4 +1,4 @@
-"""What is made ready while a dock is open and nobody has pressed Run."""
+"""Preparation of a dock that is open before Run is pressed."""
 
 from __future__ import annotations
 
