@@ -18,8 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError, check_integer, to_array, to_float_array
-from napari_gsw.core.settings import setting_fields
-from napari_gsw.core.settings.model import MAX_PARAMETER
+from napari_gsw.core.settings import MAX_PARAMETER, setting_fields
 from napari_gsw.core.special import log_rising_factorial, sum_by_group, sum_sparse_by_group
 
 MAX_COUNTS = 2**31 - 1

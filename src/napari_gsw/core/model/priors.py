@@ -36,8 +36,7 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError, check_integer, to_float_array
 from napari_gsw.core.partitions import log_convolution
-from napari_gsw.core.settings import Settings, setting_fields
-from napari_gsw.core.settings.model import MAX_PARAMETER, MIN_PARAMETER
+from napari_gsw.core.settings import MAX_PARAMETER, MIN_PARAMETER, Settings, setting_fields
 from napari_gsw.core.special import LARGE, log_gamma, log_rising_factorial
 
 # The largest K, which limits nothing; as a float it is far from infinity.

@@ -24,9 +24,7 @@ from napari_gsw.core.likelihood.tables import LikelihoodTables, build_tables, ch
 from napari_gsw.core.model.external_field import ExternalField, ForegroundField, compute_log_field, make_field
 from napari_gsw.core.model.fingerprint import hash_data, hash_problem
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
-from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.model import MAX_BETA
-from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
+from napari_gsw.core.settings import MAX_BETA, MIN_REGION_PIXELS, Settings
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, map_site_values
 from napari_gsw.core.sites.site_values import find_site_labels, find_site_majority
 from napari_gsw.core.versions import FormerName

@@ -14,9 +14,8 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import parse_axes
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Stage
-from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings import MIN_REGION_PIXELS, Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 
 # An image with more pixels takes long to prepare.
 LARGE = 6_000_000

@@ -56,40 +56,29 @@ class Setting:
         """Check a value and give it its type; text from a command line or a file is parsed."""
         if self.optional and (value is None or (isinstance(value, str) and value.lower() == "none")):
             return None
+        is_complex = getattr(getattr(value, "dtype", None), "kind", "") == "c"  # numpy drops the imaginary part
+        is_scalar = not isinstance(value, bool) and getattr(value, "ndim", 0) == 0 and not is_complex
         try:
-            converted = self._parse(value)
+            converted = value if self.kind is str else self.kind(value)
+            is_exact = self.kind is float or isinstance(value, str) or converted == value
+            fits = is_scalar and is_exact and isinstance(converted, self.kind)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{name} must be {self.allowed}, not {value!r}") from None
-        if not (converted in self.choices if self.choices else self.kind is str or self.is_inside(converted)):
+            fits = False
+        fits = fits and (converted in self.choices if self.choices else self.kind is str or self._is_inside(converted))
+        if not fits:
             raise InputError(f"{name} must be {self.allowed}, not {value!r}")
         return converted
-
-    def is_inside(self, value: Any) -> bool:
-        """Return whether a number is finite and within the bounds."""
-        if not -math.inf < value < math.inf:
-            return False
-        is_above = self.low < value if self.exclusive_min else self.low <= value
-        is_below = value < self.high if self.exclusive_max else value <= self.high
-        return bool(is_above and is_below)
 
     def check(self, name: str, value: Any) -> None:
         """Refuse what is no number within the bounds, without converting it."""
-        if self.optional and value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, Real) or not self.is_inside(value):
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (self.optional and value is None) and not (is_number and self._is_inside(value)):
             raise InputError(f"{name} must be {self.allowed}, not {value!r}")
 
-    def _parse(self, value: Any) -> Any:
-        """Convert a value, or the text of one, to this setting's type."""
-        is_complex = getattr(getattr(value, "dtype", None), "kind", "") == "c"  # numpy drops the imaginary part
-        if isinstance(value, bool) or getattr(value, "ndim", 0) != 0 or is_complex:
-            raise TypeError
-        if self.kind is float:
-            return float(value)
-        converted = int(value) if self.kind is int else value
-        if not isinstance(converted, self.kind) or (not isinstance(value, str) and converted != value):
-            raise ValueError
-        return converted
+    def _is_inside(self, value: Any) -> bool:
+        is_above = self.low < value if self.exclusive_min else self.low <= value
+        is_below = value < self.high if self.exclusive_max else value <= self.high
+        return bool(is_above and is_below and -math.inf < value < math.inf)
 
 
 def setting(default: Any, section: str, help: str, *, bounds: str = "", **more: Any) -> Any:
@@ -107,7 +96,7 @@ def setting(default: Any, section: str, help: str, *, bounds: str = "", **more: 
 
 
 def declare_in(section: str) -> Callable[..., Any]:
-    """Return a function that declares settings of one section from `default`, the text of its help and more."""
+    """Return :func:`setting` for one section."""
     return lambda default, text, **more: setting(default, section, text, **more)
 
 

@@ -20,9 +20,8 @@ from napari_gsw.core.pipeline.prepare import (
     can_use_object_network,
     is_replaced_by_network,
 )
-from napari_gsw.core.settings import Settings, setting_fields
+from napari_gsw.core.settings import MIN_REGION_PIXELS, Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings.sampler import MIN_REGION_PIXELS
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import Section, make_form
 from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text
