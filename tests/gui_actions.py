@@ -89,7 +89,7 @@ def wait_sweeps(qtbot, panel, sweeps=1, seconds=600):
     def there():
         # Newer frames than the one on the screen are always there while a quick chain runs.
         session = panel.session
-        drawn = session.canvas.drawn.get(session.position)
+        drawn = session.layer_view.drawn.get(session.position)
         return drawn is not None and drawn.array_run is session.array_run and drawn.sweep >= sweeps
 
     wait_for(qtbot, there, seconds)

@@ -27,7 +27,9 @@ def wait_for(what: Callable[[], Any], why: str) -> None:
 def wait_at_rest(panel: Any) -> None:
     """Wait for the end of a run and for its last frame."""
     session = panel.session
-    wait_for(lambda: session.run is None and session.state == "done" and not session.canvas.is_busy, "the end of a run")
+    wait_for(
+        lambda: session.run is None and session.state == "done" and not session.layer_view.is_busy, "the end of a run"
+    )
 
 
 def count_corrections(panel: Any) -> int:

@@ -314,7 +314,7 @@ def open_in_panel(panel: Any, path: Any) -> None:
 def is_at_rest(panel: Any) -> bool:
     """Return whether the panel shows a run that has ended."""
     session = panel.session
-    drawn = session.frame is not None and session.canvas.drawn.get(session.position) is session.frame
+    drawn = session.frame is not None and session.layer_view.drawn.get(session.position) is session.frame
     return drawn and session.state == "done" and session.run is None and not panel.opening.is_busy
 
 

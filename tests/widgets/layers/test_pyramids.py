@@ -88,7 +88,7 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     image = scene()
     add(panel.viewer, image, lazily=True)
     short(panel)
-    panel.session.canvas.change_view(wanted=frozenset({"regions", "boundary", "entropy"}))
+    panel.session.layer_view.change_view(wanted=frozenset({"regions", "boundary", "entropy"}))
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     seg, array_run = panel.session.segmentation, panel.session.array_run

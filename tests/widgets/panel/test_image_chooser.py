@@ -35,7 +35,7 @@ def test_an_opened_image_is_chosen_unless_a_run_is_on(panel, qtbot):
     wait_sweeps(qtbot, panel)
     viewer.add_image(small(), name="third")
     assert chosen() is first
-    assert panel.session.commands.sampling
+    assert panel.session.is_sampling
     panel.stop()
 
 

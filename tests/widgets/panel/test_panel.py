@@ -92,7 +92,7 @@ def test_labels_are_those_of_the_api_and_of_the_command_line(panel, qtbot, tmp_p
     assert np.array_equal(panel.viewer.layers["mosaic [regions]"].data, api.labels)
     assert f"{api.problem.n:,} sites" in panel.form.sections["superpixels"].summary.text()
     assert panel.progress.bar.value() == panel.progress.bar.maximum() == 300
-    assert panel.session.commands.view.show == "consensus"
+    assert panel.session.view.show == "consensus"
     assert f"{api.snapshot.best.log_posterior:,.1f}" in panel.progress.status.text()
     assert panel.progress.status.text().startswith(f"{api.n_clusters} cluster")
 
@@ -197,7 +197,7 @@ def test_pause_step_resume_stop_and_keys(panel, qtbot):
     press_key(qtbot, panel.viewer, Qt.Key.Key_R, ctrl, alt)
     assert panel.session.state == "paused"
     press_key(qtbot, panel.viewer, Qt.Key.Key_D, ctrl, alt)
-    assert panel.session.commands.view.show == "best"
+    assert panel.session.view.show == "best"
     press_key(qtbot, panel.viewer, Qt.Key.Key_X, ctrl, alt)
     wait_done(qtbot, panel)
     assert panel.viewer.layers[1].name.endswith("[GSW]")
@@ -474,7 +474,7 @@ def test_a_click_on_the_trace_shows_that_moment(panel, qtbot):
     from qtpy.QtCore import Qt
 
     run(panel, qtbot, small(), sweeps=120)
-    labels, canvas = panel.viewer.layers["m [GSW]"], panel.session.canvas
+    labels, canvas = panel.viewer.layers["m [GSW]"], panel.session.layer_view
     best = labels.data.copy()
     qtbot.wait(100)
     box = panel.trace.upper.getViewBox()
@@ -563,7 +563,7 @@ def test_consensus_range_and_detail(panel, qtbot):
     run(panel, qtbot, sweeps=60, chains=2)
     wait_for(qtbot, lambda: display.detail.isEnabled())
     assert panel.agreement.line.text()
-    assert panel.session.commands.view.show == "consensus"
+    assert panel.session.view.show == "consensus"
     labels, regions = viewer.layers["m [GSW]"], viewer.layers["m [regions]"]
     assert regions.editable
     interactive = panel.session.array_run.interactive
@@ -593,12 +593,12 @@ def test_consensus_range_and_detail(panel, qtbot):
             run(panel, qtbot, sweeps=40, chains=1)
         wait_for(qtbot, lambda: display.detail.isEnabled())
         display.detail.setValue(90)
-        wait_for(qtbot, lambda: panel.session.run is None and panel.session.commands.view.detail == 0.9)
+        wait_for(qtbot, lambda: panel.session.run is None and panel.session.view.detail == 0.9)
         forget()
         if "n" in viewer.layers:
             panel.choose_image(viewer.layers["n"])
             run(panel, qtbot)
-        wait_for(qtbot, lambda: panel.session.commands.view.detail is None)
+        wait_for(qtbot, lambda: panel.session.view.detail is None)
         assert display.auto_detail.isChecked()
 
 

@@ -59,7 +59,7 @@ def test_nothing_moves_whatever_is_shown(panel, qtbot):
     assert places(panel) == before
     assert panel.trace.isVisible()
     height = panel.inner.sizeHint().height()
-    panel.session.canvas.view_sweep(3)
+    panel.session.layer_view.view_sweep(3)
     panel._refresh()
     assert panel.trace_section.viewing.isVisible()
     assert panel.inner.sizeHint().height() == height

@@ -25,15 +25,15 @@ def test_every_stage_has_a_text_and_a_bar(panel, monkeypatch):
     from napari_gsw.core.jit import PROGRESS
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.pipeline.warm_up import N_KERNELS
-    from napari_gsw.widgets.session.run_worker import CommandQueue
+    from napari_gsw.widgets.session.run_worker import RunController
 
     bar, status = panel.progress.bar, panel.progress.status
     for name, title in STAGES.items():
-        monkeypatch.setattr(CommandQueue, "stage", Stage(name))
+        monkeypatch.setattr(RunController, "stage", Stage(name))
         panel.progress.refresh(None)
         assert status.text() == f"{title} ..."
         assert (bar.minimum(), bar.maximum()) == (0, 0)
-        monkeypatch.setattr(CommandQueue, "stage", Stage(name, 1200, 3600))
+        monkeypatch.setattr(RunController, "stage", Stage(name, 1200, 3600))
         panel.progress.refresh(None)
         assert status.text().startswith(f"{title}: ")
         assert status.text().endswith("1,200 of 3,600")
@@ -42,7 +42,7 @@ def test_every_stage_has_a_text_and_a_bar(panel, monkeypatch):
     monkeypatch.setattr(PROGRESS, "depth", 1)
     monkeypatch.setattr(PROGRESS, "count", 12)
     for stage in (None, Stage("features")):
-        monkeypatch.setattr(CommandQueue, "stage", stage)
+        monkeypatch.setattr(RunController, "stage", stage)
         panel.progress.refresh(None)
         assert status.text() == f"Compiling, once on this machine: 12 of {N_KERNELS}"
 
@@ -82,7 +82,7 @@ def test_several_chains_end_a_run_and_keep_the_locks(panel, qtbot, image):
     start(panel, qtbot, sweeps=1_000_000, burn_in=0.0)
     wait_sweeps(qtbot, panel)
     position = panel.session.position
-    panel.session.commands.submit(position, lambda interactive: interactive.paint(np.arange(4), 9, lock=True))
+    panel.session.submit(position, lambda interactive: interactive.paint(np.arange(4), 9, lock=True))
     wait_for(qtbot, lambda: panel.session.frame.locks.sum() == 4 and panel.agreement.several.isVisible())
     click(qtbot, panel.agreement.several)
     wait_for(qtbot, lambda: len(panel.session.frame.traces) == 4)

@@ -196,7 +196,7 @@ def test_a_correction_that_comes_as_an_errand_ends_wakes_the_chain_too(done, qtb
             session.corrections.name_sites((), [0], 2)
 
     monkeypatch.setattr(RunWorker, "_publish", answered)
-    session.commands.launch(RunWorker([((), session.array_run)], 0, commands_only=True))
+    session.launch(RunWorker([((), session.array_run)], 0, commands_only=True))
     wait_for(qtbot, lambda: bool(late) and session.run is None)
     assert interactive.locks[0]
     assert interactive.sweep == interactive.target > 60

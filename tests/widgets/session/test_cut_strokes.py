@@ -34,9 +34,9 @@ def paint(qtbot, panel, number, column):
 
 
 def settled(panel):
-    array_run, drawn = panel.session.array_run, panel.session.canvas.drawn.get(())
+    array_run, drawn = panel.session.array_run, panel.session.layer_view.drawn.get(())
     done = drawn is not None and array_run.n_commands_done == array_run.n_commands_sent == drawn.n_commands_done
-    return done and not panel.session.canvas.is_busy
+    return done and not panel.session.layer_view.is_busy
 
 
 def test_a_second_label_in_a_site_cuts_it_and_undo_takes_the_stroke_back(running, qtbot):

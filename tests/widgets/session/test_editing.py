@@ -35,9 +35,9 @@ def settled(panel):
     """Everything that was asked for has been done and drawn."""
     session = panel.session
     array_run, frame = session.array_run, session.frame
-    if session.canvas.is_busy or session.run is not None:
+    if session.layer_view.is_busy or session.run is not None:
         return False
-    return frame.n_commands_done == array_run.n_commands_sent and session.canvas.drawn.get(()) is frame
+    return frame.n_commands_done == array_run.n_commands_sent and session.layer_view.drawn.get(()) is frame
 
 
 def at(panel, centre):

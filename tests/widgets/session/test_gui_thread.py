@@ -48,7 +48,7 @@ class HeldWorker:
             self.go_on.wait(timeout=100)
             self.gone.set()
 
-        panel.session.commands.submit((), order)
+        panel.session.submit((), order)
         wait_for(qtbot, self.inside.is_set)
 
 
@@ -61,7 +61,7 @@ def held(running, qtbot):
 
 def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatch):
     """Everything that a person can do during a run, while the worker is at a standstill."""
-    from napari_gsw.widgets.session.run_worker import CommandQueue
+    from napari_gsw.widgets.session.run_worker import RunController
 
     def impatient(self):
         raise AssertionError("a slot waits for the worker, if only for a while")
@@ -79,9 +79,9 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
         "lock": session.corrections.lock_painted,
         "unlock": session.corrections.unlock,
         "show the best state": lambda: session.set_show("best"),
-        "look back": lambda: session.canvas.view_sweep(2),
-        "look ahead": session.canvas.show_current,
-        "pictures": lambda: session.canvas.change_view(wanted=frozenset({"boundary", "entropy", "regions"})),
+        "look back": lambda: session.layer_view.view_sweep(2),
+        "look ahead": session.layer_view.show_current,
+        "pictures": lambda: session.layer_view.change_view(wanted=frozenset({"boundary", "entropy", "regions"})),
         "outlines of the superpixels": lambda: running.display.show_sites.setChecked(True),
         "point at a region": lambda: setattr(viewer.cursor, "position", (50, 50)),
         "a setting that may change": lambda: running.form.controls["regroups"].set_value(2),
@@ -94,7 +94,7 @@ def test_no_slot_waits_for_the_worker(running, held, qtbot, tmp_path, monkeypatc
         "stop": running.stop,
     }
     with monkeypatch.context() as patch:
-        patch.setattr(CommandQueue, "end", impatient)
+        patch.setattr(RunController, "end", impatient)
         for name, action in actions.items():
             action()
             qtbot.wait(1)  # what the action has set going in the event loop
@@ -162,11 +162,11 @@ def test_frames_that_nobody_looked_at_are_dropped(running, qtbot, monkeypatch):
     assert drawn == []
     run.pause()
     without_events(lambda: not run._stale and interactive.sweep == array_run.newest.sweep)  # what it came to rest at
-    session.canvas.collect()
-    newest = session.canvas.frame
-    assert session.canvas.draw()
+    session.layer_view.collect()
+    newest = session.frame
+    assert session.layer_view.draw()
     assert [labels is newest.labels for labels in drawn] == [True]
-    assert not session.canvas.draw()  # nothing is left in a queue
+    assert not session.layer_view.draw()  # nothing is left in a queue
     run.resume()
 
 
@@ -197,7 +197,7 @@ def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypat
 
     monkeypatch.setattr(layer_view, "AT_ONCE", 10)
     left = []
-    panel.session.canvas._next_part.timeout.connect(lambda: left.append(len(panel.session.canvas._parts[1])))
+    panel.session.layer_view._next_part.timeout.connect(lambda: left.append(len(panel.session.layer_view._parts[1])))
     panel.viewer.add_image(mosaic()[0][:120, :160], name="m")
     panel.form.controls["sweeps"].set_value(40)
     panel.display.layer_boxes["regions"].setChecked(True)
@@ -207,12 +207,12 @@ def test_a_large_picture_is_drawn_in_parts_and_all_of_it(panel, qtbot, monkeypat
     layer.paint((60, 60), 77)
     session = panel.session
     wait_for(qtbot, lambda: session.run is None and session.segmentation.layers.locks is not None)
-    wait_for(qtbot, lambda: not session.canvas._parts[1])
+    wait_for(qtbot, lambda: not session.layer_view._parts[1])
     frame = session.frame
     assert max(left) >= 1  # events in which something was drawn and something was left for the next
     assert np.array_equal(layer.data, frame.labels)
     assert np.array_equal(session.segmentation.layers.regions.data, frame.regions)
-    assert np.array_equal(session.segmentation.layers.locks.data, frame.held.labels)
+    assert np.array_equal(session.segmentation.layers.locks.data, frame.locked.labels)
 
 
 def test_sweeps_go_on_until_somebody_wants_something(running):

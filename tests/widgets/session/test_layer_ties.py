@@ -63,7 +63,7 @@ def test_boxes_eyes_colours_and_background(done, qtbot):
     layer = ours(panel).regions
     for visible in (False, True):
         layer.visible = visible
-        assert box.isChecked() == ("regions" in panel.session.commands.view.wanted) == visible
+        assert box.isChecked() == ("regions" in panel.session.view.wanted) == visible
     # Outlines in one colour
     many = {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n}
     assert len(many) > 1

@@ -100,7 +100,7 @@ def follow_slices(panel, qtbot, layer):
 
 def follow_detail_and_reset(panel, qtbot, layer):
     """The table is that of the outlines, however fine they are and whatever a pixel measures, and empty after Reset."""
-    panel.session.canvas.change_view(detail=1.0)
+    panel.session.layer_view.change_view(detail=1.0)
     wait_for(qtbot, lambda: len(layer.features) == panel.session.array_run.interactive.problem.n, 20)
     assert dict(layer.features[["index", "pixels"]].to_numpy()) == counted(layer.data)
     panel.viewer.layers["m"].scale = (2, 2)
@@ -172,19 +172,19 @@ def test_what_is_on_the_screen_is_what_is_exported(panel, qtbot, tmp_path):
     assert np.array_equal(labels, regions.data)
     assert np.array_equal(labels, session.array_run.result().labels)
     assert shown is None
-    session.canvas.change_view(detail=1.0)
+    session.layer_view.change_view(detail=1.0)
     wait_for(qtbot, lambda: len(counted(regions.data)) == session.array_run.interactive.problem.n, 20)
     labels, shown = exported("fine")
     assert np.array_equal(labels, regions.data)
     assert shown == {"show": "consensus", "detail": 1.0, "regions": True}
-    session.canvas.change_view(detail=None)
+    session.layer_view.change_view(detail=None)
     session.set_show("finest")
     wait_for(qtbot, lambda: session.run is None and session.frame.show == "finest", 20)
     labels, shown = exported("other")
     assert np.array_equal(labels, regions.data)
     assert not np.array_equal(labels, session.array_run.result().labels)
     assert shown == {"show": "finest", "detail": None, "regions": True}
-    session.canvas.change_view(wanted=frozenset())
+    session.layer_view.change_view(wanted=frozenset())
     wait_for(qtbot, lambda: session.run is None and session.frame.show == "finest", 20)
     labels, shown = exported("clusters")
     assert np.array_equal(labels, panel.viewer.layers["m [GSW]"].data)
@@ -195,7 +195,7 @@ def test_what_is_exported_has_all_numbers_though_colours_come_round_again(panel,
     monkeypatch.setattr("napari_gsw.widgets.session.array_run.MAX_LABEL", 5)  # instead of what 16 bits hold
     panel.viewer.add_image(PICTURES["plane"][0], name="m")
     run(panel, qtbot, "general", sweeps=60)
-    panel.session.canvas.change_view(detail=1.0)
+    panel.session.layer_view.change_view(detail=1.0)
     wait_for(qtbot, lambda: panel.session.run is None, 20)
     export(panel, qtbot, tmp_path)
     labels = tifffile.imread(tmp_path / "labels.tif")

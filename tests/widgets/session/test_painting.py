@@ -56,8 +56,8 @@ def brush(panel, number, size=6, mode="paint"):
 
 def settled(panel):
     """Everything that was asked for has been done and drawn; while a chain runs, there are newer frames."""
-    array_run, drawn = panel.session.array_run, panel.session.canvas.drawn.get(())
-    if panel.session.canvas.is_busy or drawn is None:
+    array_run, drawn = panel.session.array_run, panel.session.layer_view.drawn.get(())
+    if panel.session.layer_view.is_busy or drawn is None:
         return False
     is_newest = drawn is panel.session.frame or panel.session.state == "running"
     return is_newest and array_run.n_commands_done == array_run.n_commands_sent == drawn.n_commands_done
@@ -66,7 +66,7 @@ def settled(panel):
 def agrees(panel):
     """Layer and chain agree."""
     interactive = panel.session.array_run.interactive
-    shown = panel.session.array_run.paint(interactive.shown(panel.session.commands.view.show))
+    shown = panel.session.array_run.paint(interactive.shown(panel.session.view.show))
     assert np.array_equal(labels_of(panel).data, shown)
     first = interactive.ensemble.snapshots[0]
     assert variation_of_information(interactive.display_labels, first.labels) == pytest.approx(0, abs=1e-9)
@@ -100,9 +100,9 @@ def test_a_stroke_is_drawn_at_once_and_what_follows_before_it_is_saved(done, qtb
     )
     rows, columns = np.mgrid[55:65, 40:60]
     layer.data_setitem((rows.ravel(), columns.ravel()), 40)
-    (brush_of_layer,) = session.canvas.brushes
+    (brush_of_layer,) = session.layer_view.brushes
     brush_of_layer._deliver()
-    assert session.canvas.drawn[()].n_commands_done < session.array_run.n_commands_sent
+    assert session.layer_view.drawn[()].n_commands_done < session.array_run.n_commands_sent
     assert (layer.data[rows, columns] == 40).any()
     wait_for(qtbot, lambda: session.run is None and settled(done))
     assert [event for event in events if event][:2] == ["frame", "saved"]
@@ -386,18 +386,16 @@ def test_a_stroke_as_the_run_ends_is_not_lost_to_the_next_run(done, qtbot):
     session = done.session
     interactive = session.array_run.interactive
     gate = threading.Event()
-    session.commands.submit((), lambda interactive: gate.wait())
+    session.submit((), lambda interactive: gate.wait())
     run = session.run
-    run.worker.finished.disconnect(
-        session.commands._finish
-    )  # before the errand can end: the session must not hear of it
+    run.worker.finished.disconnect(session._finish)  # before the errand can end: the session must not hear of it
     gate.set()
     wait_for(qtbot, lambda: not run._commands and not run.worker.is_running)
     done.run()  # queued: the errand is still there
     done.paint_row.keep.setChecked(True)
     labels_of(done).paint((60, 60), 77)
     wait_for(qtbot, lambda: len(run._commands) == 1)
-    session.commands._finish()
+    session._finish()
     wait_done(qtbot, done)
     wait_for(qtbot, lambda: settled(done))
     assert interactive.locks.any()
@@ -415,7 +413,7 @@ def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
     done.session.corrections._correct(lambda interactive: interactive.revert_to(other))
     wait_for(qtbot, lambda: settled(done))
     wait_done(qtbot, done)
-    done.session.canvas.change_view(show="consensus")
+    done.session.layer_view.change_view(show="consensus")
     wait_for(qtbot, lambda: settled(done))
     interactive = done.session.array_run.interactive
     shown = interactive.shown("consensus")

@@ -45,7 +45,7 @@ def run(panel, qtbot, sweeps=40):
 def settled(panel):
     array_run, frame = panel.session.array_run, panel.session.frame
     done = array_run.n_commands_done == array_run.n_commands_sent == frame.n_commands_done
-    return done and panel.session.run is None and panel.session.canvas.drawn.get(()) is frame
+    return done and panel.session.run is None and panel.session.layer_view.drawn.get(()) is frame
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_without_one_of_its_images_a_segmentation_ends_and_another_choice_is_ano
     run(panel, qtbot, 3)
     first = panel.session.array_run.interactive
     together(panel, "b")
-    assert not panel.session.goes_on(panel.chooser.source())
+    assert not panel.session.can_continue(panel.chooser.source())
     run(panel, qtbot, 3)
     assert panel.session.array_run.interactive is not first
     assert panel.session.array_run.interactive.problem.site_image.shape == (2, 84, 80)

@@ -319,11 +319,11 @@ def test_another_detail_comes_to_every_time_point_one_after_the_other(series, vi
     few(series, 40)
     click(qtbot, series.run_button)
     wait_done(qtbot, series)
-    session.canvas.change_view(detail=1.0)
+    session.layer_view.change_view(detail=1.0)
     sites = {position[0]: run.interactive.problem.n for position, run in session.segmentation.array_runs.items()}
     regions = viewer.layers["s [regions]"]
     wait_for(qtbot, lambda: all(len(np.unique(regions.data[t])) == n for t, n in sites.items()), 60)
-    session.canvas.change_view(detail=0.0)
+    session.layer_view.change_view(detail=0.0)
     click(qtbot, series.run_button)  # which draws everything itself
     wait_done(qtbot, series)
     wait_for(qtbot, lambda: all(len(np.unique(regions.data[t])) == 1 for t in sites), 60)
@@ -335,11 +335,11 @@ def test_what_was_looked_back_at_does_not_stay_when_another_time_point_is_looked
     labels = viewer.layers["s [GSW]"]
     viewer.dims.set_current_step(0, 1)
     before = np.array(labels.data[1])
-    series.session.canvas.view_sweep(0)
+    series.session.layer_view.view_sweep(0)
     assert not np.array_equal(labels.data[1], before)
     viewer.dims.set_current_step(0, 2)
     np.testing.assert_array_equal(labels.data[1], before)
-    assert series.session.canvas.viewing is None
+    assert series.session.layer_view.viewing is None
 
 
 @pytest.mark.gui
@@ -350,8 +350,8 @@ def test_a_time_point_that_waits_for_its_new_chain_gets_it_although_something_wa
     series.form.controls["beta"].set_value(2 * series.form.controls["beta"].value())
     few(series, 300)
     click(qtbot, series.run_button)
-    wait_for(qtbot, lambda: series.session.commands.sampling)
-    series.session.commands.redraw((3,))
+    wait_for(qtbot, lambda: series.session.is_sampling)
+    series.session.redraw((3,))
     wait_done(qtbot, series)
     new = series.session.segmentation.array_runs
     assert all(new[position] is not old[position] for position in old)
@@ -412,7 +412,7 @@ def test_what_is_painted_at_a_time_point_that_has_not_had_its_turn_is_taken_up_t
     wait_for(qtbot, lambda: "s [GSW]" in viewer.layers)
     panel.pause()
     labels, run = viewer.layers["s [GSW]"], panel.session.run
-    assert run.place == 0
+    assert run.job_index == 0
     viewer.dims.set_current_step(0, 2)
     labels.data_setitem(tuple(axis.ravel() for axis in np.mgrid[2:3, 5:30, 5:20]), 77)
     few(panel)

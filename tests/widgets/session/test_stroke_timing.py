@@ -42,7 +42,7 @@ def test_from_a_stroke_to_changed_labels(panel, qtbot, side, sites):
 
     def painted(event):
         """The screen has been painted: is what the chain makes of the stroke on it, and has anything followed?"""
-        if not stroke or session.canvas.drawn[()].n_commands_done < stroke["order"]:
+        if not stroke or session.layer_view.drawn[()].n_commands_done < stroke["order"]:
             return
         gl.glFinish()  # until then it is only asked for
         seconds = time.perf_counter() - stroke["began"]

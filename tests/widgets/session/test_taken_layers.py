@@ -29,8 +29,8 @@ def names(viewer):
 
 def agrees(panel):
     """The layer has what the chain says."""
-    seg, canvas = panel.session.segmentation, panel.session.canvas
-    return np.array_equal(seg.layers.labels.data, canvas.frame.labels)
+    seg = panel.session.segmentation
+    return np.array_equal(seg.layers.labels.data, panel.session.frame.labels)
 
 
 def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer, panel, qtbot):
@@ -54,7 +54,7 @@ def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer,
     assert names(viewer) == there
     assert agrees(again)
     # The brush, the eyes and the buttons of objects work as on layers of its own.
-    assert again.session.canvas.brushes[0].layer is viewer.layers["a [GSW]"]
+    assert again.session.layer_view.brushes[0].layer is viewer.layers["a [GSW]"]
     assert again.session.editor.layer is viewer.layers["mine"]
     viewer.layers["mine"].visible = False
     assert not again.display.layer_boxes["regions"].isChecked()

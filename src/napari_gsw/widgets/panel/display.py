@@ -48,8 +48,8 @@ class Display(QWidget):  # type: ignore[misc]
         rows = [self._make_show_row("Show", STATES), self._make_show_row("Range", BALL)]
         make_column(*rows, self._make_detail_row(), self._make_layer_grid(), parent=self)
         self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
-        session.canvas.layer_gone.connect(lambda name: self._visibility_changed(name, False))
-        session.eyes_changed.connect(self._visibility_changed)
+        session.layer_view.layer_gone.connect(lambda name: self._visibility_changed(name, False))
+        session.visibility_changed.connect(self._visibility_changed)
         self._layers_wanted()
         self._outlines_chosen()
 
@@ -85,7 +85,7 @@ class Display(QWidget):  # type: ignore[misc]
             is_wanted = bool(get_preference(name))
             self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._layers_wanted, is_wanted)
         self.show_sites = make_check_box("Superpixels", SITES_TIP, self._sites_toggled)
-        change_view = self.session.canvas.change_view
+        change_view = self.session.layer_view.change_view
         self.background = make_check_box("Background", BACKGROUND_TIP, lambda on: change_view(background=on), True)
         self.ink = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
         for name, title in OUTLINE_COLOURS.items():
@@ -109,7 +109,7 @@ class Display(QWidget):  # type: ignore[misc]
 
     def follow(self, frame: Frame | None) -> None:
         self._frame = frame
-        view = self.session.commands.view
+        view = self.session.view
         is_estimated = frame is not None and frame.is_estimated
         # Until the others are known the best sample stands for them.
         show = view.show if is_estimated or view.show == "current" else "current" if frame is None else "best"
@@ -137,29 +137,31 @@ class Display(QWidget):  # type: ignore[misc]
 
     def _visibility_changed(self, name: str, shown: bool) -> None:
         if name == "sites":
-            self.session.canvas.outlines_sites = shown
+            self.session.layer_view.outlines_sites = shown
         _check_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
 
     # ---- what the user chooses
 
     def _layers_wanted(self) -> None:
-        self.session.canvas.change_view(wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked()))
+        self.session.layer_view.change_view(
+            wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked())
+        )
 
     def _outlines_chosen(self) -> None:
-        self.session.canvas.change_view(ink=self.ink.currentData())
+        self.session.layer_view.change_view(ink=self.ink.currentData())
 
     def _detail_moved(self) -> None:
         """Show the regions too, since whoever moves the slider wants to see what it does."""
         _check_quietly(self.auto_detail, False)
-        wanted = self.session.commands.view.wanted | {"regions"}
-        self.session.canvas.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
+        wanted = self.session.view.wanted | {"regions"}
+        self.session.layer_view.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
         self.follow(self._frame)
 
     def _change_detail(self, auto: bool) -> None:
-        self.session.canvas.change_view(detail=None if auto else self.detail.value() / STEPS)
+        self.session.layer_view.change_view(detail=None if auto else self.detail.value() / STEPS)
 
     def _sites_toggled(self, on: bool) -> None:
-        self.session.canvas.outlines_sites = on  # also of what is made later
+        self.session.layer_view.outlines_sites = on  # also of what is made later
         seg = self.session.segmentation
         if seg is None or self.session.position is None:
             return

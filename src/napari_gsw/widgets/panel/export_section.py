@@ -66,10 +66,10 @@ class ExportSection(Section):
         self.written_line = self.add_line("")
         self.written_line.hide()
         self.written.connect(self._announce)
-        self.measuring = TableUpdater(session.commands, session.canvas, session.connections, self)
-        session.framed.connect(self.measuring.look)
-        session.state_changed.connect(self.measuring.look)
-        session.canvas.changed.connect(self.measuring.move)
+        self.measuring = TableUpdater(session, session.layer_view, self)
+        session.framed.connect(self.measuring.update)
+        session.state_changed.connect(self.measuring.update)
+        session.layer_view.changed.connect(self.measuring.move)
         session.image_moved.connect(self.measuring.measure_again)
         self.refresh()
 
@@ -103,7 +103,7 @@ class ExportSection(Section):
         if seg is None or position is None:
             return
         labels_name = f"labels{self.format.currentData()}"
-        view, sampling = self.session.commands.view, self.session.commands.sampling
+        view, sampling = self.session.view, self.session.is_sampling
 
         def write(_: InteractiveRun) -> None:
             try:
@@ -114,7 +114,7 @@ class ExportSection(Section):
                 raise InputError(f"nothing was exported: {reason}") from reason
             self.written.emit(str(folder))
 
-        self.session.commands.submit(position, write)
+        self.session.submit(position, write)
 
     def _ask_trace(self) -> None:
         kinds = "Table (*.csv);;Figure (*.png)"

@@ -202,7 +202,7 @@ class SegmentationPanel(DockPanel):
         """Show the current sample, the best one, the consensus if it is known, and the current one again."""
         is_estimated = self.session.frame is not None and self.session.frame.is_estimated
         names = [name for name in STATES if is_estimated or name != "consensus"]
-        show = self.session.commands.view.show
+        show = self.session.view.show
         index = names.index(show) if show in names else -1
         self.session.set_show(names[(index + 1) % len(names)])
         self._state_changed()
@@ -309,12 +309,12 @@ class SegmentationPanel(DockPanel):
         self._plan_changed()
         if self._plan_error:
             return
-        if not self.session.commands.sampling:
-            self.session.commands.remake(self.form.settings())
+        if not self.session.is_sampling:
+            self.session.remake(self.form.settings())
             return
         try:
             seg = self.session.segmentation
-            is_applied = seg is not None and self.session.commands.retune(self._settings(seg.plan.source))
+            is_applied = seg is not None and self.session.retune(self._settings(seg.plan.source))
         except InputError:
             is_applied = False
         self._show_notice("" if is_applied else "This applies at the next run.")
@@ -323,7 +323,7 @@ class SegmentationPanel(DockPanel):
 
     def _state_changed(self) -> None:
         session = self.session
-        self.run_row.refresh(session, not self._plan_error, session.goes_on(self._source))
+        self.run_row.refresh(session, not self._plan_error, session.can_continue(self._source))
         is_idle = session.can("form") or session.state == "no image"
         for widget in (self.chooser, self.sites, self.seed):
             widget.setEnabled(is_idle)
@@ -336,7 +336,7 @@ class SegmentationPanel(DockPanel):
         if session.segmentation is not None and not session.segmentation.is_of(self._image):
             frame = None
         self.progress.refresh(self._estimate if can_run and self._image is not None else None, frame)
-        self.agreement.refresh(can_run and session.goes_on(self._source), frame)
+        self.agreement.refresh(can_run and session.can_continue(self._source), frame)
         self.display.follow(frame)
         self.region.refresh()
         self.trace_section.refresh(frame)
@@ -362,7 +362,7 @@ class SegmentationPanel(DockPanel):
         self._plan_changed()
 
     def _choose_new_layer(self, layer: Layer) -> None:
-        is_sampling, image, seeds = self.session.commands.sampling, self.chooser.image.value(), self.seeds.seeds
+        is_sampling, image, seeds = self.session.is_sampling, self.chooser.image.value(), self.seeds.seeds
         if is_image(layer) and not is_sampling and not self._image_opened.isActive():
             self._image_opened.start()  # of several that are opened together the first is meant
             scribbles = seeds.value()
@@ -381,7 +381,7 @@ class SegmentationPanel(DockPanel):
     def _choose_preset_of(self, image: Image | None) -> None:
         """Choose the preset that an image itself asks for, as some samples do."""
         name = "" if image is None else str(image.metadata.get(PRESET_KEY, ""))
-        if name in PRESETS and not self.session.commands.sampling:
+        if name in PRESETS and not self.session.is_sampling:
             self.presets.choose(name)
 
     def _theme_changed(self, event: Any = None) -> None:

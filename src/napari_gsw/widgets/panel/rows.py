@@ -438,7 +438,7 @@ class RegionLabel(ElidedLabel):
 
     def _describe_measured(self, position: Any, layer: Any, kind: str) -> str:
         """Describe a region by its row in the table, which is measured when a run is at rest."""
-        if layer is None or not layer.visible or self.session.commands.sampling or not has_table(layer):
+        if layer is None or not layer.visible or self.session.is_sampling or not has_table(layer):
             return ""
         is_ours = set(NEEDED) <= set(layer.features.columns)  # and not the table of another plugin
         row = find_row(layer, layer.features, position) if is_ours else None
@@ -472,7 +472,7 @@ class ProgressRow(QWidget):  # type: ignore[misc]
 
     def refresh(self, estimate: RunEstimate | None, frame: Frame | None = None) -> None:
         """Show the present stage, else a frame, else what a run would begin with."""
-        stage = self.session.commands.stage
+        stage = self.session.stage
         if stage is None or stage.name != "sampling":  # every other stage waits for the compiler
             stage = compiling_stage() or stage
         if stage is not None and stage.name != "sampling":
@@ -491,7 +491,7 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         self._fill_bar(frame.sweep, max(frame.target, 1), f"{frame.sweep:,} / {frame.target:,} sweeps{time_left}")
         run, text = session.run, ""
         if run is not None and len(run.jobs) > 1 and session.state in ("running", "paused"):
-            text = f"Slice {run.place + 1} of {len(run.jobs)}. "
+            text = f"Slice {run.job_index + 1} of {len(run.jobs)}. "
         text += format_count(frame.n_clusters, "cluster")
         if frame.n_regions:
             text += f", {format_count(frame.n_regions, frame.kind)}"

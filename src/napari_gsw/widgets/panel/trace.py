@@ -264,7 +264,7 @@ class TraceSection(Section):
         self.content.setContentsMargins(0, 2, 0, 6)
         self.viewing, self.viewing_text = QWidget(), ElidedLabel("viewing")
         back_tip, go_on_tip = "Show the present sample of the chain", "Continue the chain from this sample"
-        self.back_button = make_button("Back to live", back_tip, session.canvas.show_current)
+        self.back_button = make_button("Back to live", back_tip, session.layer_view.show_current)
         self.from_here = make_button("Go on from here", go_on_tip, session.corrections.go_on_from_view)
         make_row((self.viewing_text, 1), self.back_button, self.from_here, parent=self.viewing)
         policy = self.viewing.sizePolicy()
@@ -282,7 +282,7 @@ class TraceSection(Section):
             plot.setFixedHeight(HEIGHT)
             plot.setWhatsThis(plot.toolTip())
             plot.follow_theme(self.session.viewer.theme)
-            plot.sweep_clicked.connect(self.session.canvas.view_sweep)
+            plot.sweep_clicked.connect(self.session.layer_view.view_sweep)
             plot.hovered.connect(self.hovered)
             self.session.drawable.connect(plot.draw_waiting)
             self.content.insertWidget(0, plot)
@@ -298,7 +298,7 @@ class TraceSection(Section):
         if frame is not None and frame.sweep and not self._shown:
             self._shown = True
             self.unfold()
-        sweep = self.session.canvas.viewing
+        sweep = self.session.layer_view.viewing
         self.viewing.setVisible(sweep is not None)
         if sweep is not None:
             self.viewing_text.set_text(f"Viewing sweep {sweep:,}", "The layers show this sweep, not the newest one")
@@ -327,4 +327,4 @@ class TraceSection(Section):
             self.plot.show_traces([], None)
         else:
             self.plot.show_traces(frame.traces, (frame.best_sweep, frame.best), frame.marks)
-        self.plot.show_cursor(self.session.canvas.viewing)
+        self.plot.show_cursor(self.session.layer_view.viewing)

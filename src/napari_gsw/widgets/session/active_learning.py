@@ -32,7 +32,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
 
     def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
+        self.corrections, self.layer_view, self.controller = corrections, corrections.layer_view, corrections.controller
         self.active = False  # whether the user wants queries
         self.question: Query | None = None  # None while the next is computed
         self._position: Position = ()
@@ -53,7 +53,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
             return f"Which label is this? {', '.join(names[:MAX_NAMED])}"
         if self._nothing_left:
             return "There is nothing left to ask."
-        if self.commands.run is None:
+        if self.controller.run is None:
             return "Press Run: too little is known yet for a question."
         return "Looking for the next question ..."
 
@@ -62,13 +62,13 @@ class ActiveLearning(QObject):  # type: ignore[misc]
         self.active, self._nothing_left, self._is_submitted = True, False, False
         self._skipped.clear()
         self._replies.clear()
-        self.look()
+        self.update()
         self.changed.emit()
 
     def stop(self) -> None:
         """Stop asking; also when Qt has destroyed the panel already."""
         was_active, self.active, self.question = self.active, False, None
-        if (seg := self.commands.segmentation) is not None:
+        if (seg := self.controller.segmentation) is not None:
             seg.layers.remove_question()
         if was_active:
             with suppress(RuntimeError):
@@ -76,7 +76,7 @@ class ActiveLearning(QObject):  # type: ignore[misc]
 
     def answer(self, number: int | None = None) -> None:
         """Give the superpixel an existing label, or the most probable one for None."""
-        question, array_run = self.question, self.commands.array_run(self._position)
+        question, array_run = self.question, self.controller.get_array_run(self._position)
         if question is None or array_run is None or array_run.frame is None:
             return
         number = int(question.numbers[0]) if number is None else number
@@ -92,25 +92,25 @@ class ActiveLearning(QObject):  # type: ignore[misc]
             skipped[self.question.site] = True
             self._skipped[self._position] = skipped | self._skipped.get(self._position, False)
             self._close()
-            self.look()
+            self.update()
             self.changed.emit()
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Show the next query if it has been computed, or have it computed once the chain allows it."""
         if not self.active or self.question is not None:
             return
         while self._replies:
             position, interactive, question = self._replies.popleft()
             self._is_submitted = False
-            array_run = self.commands.array_run(position)
+            array_run = self.controller.get_array_run(position)
             # A query from before a correction may already be answered.
             if array_run is not None and array_run.interactive is interactive and array_run.is_up_to_date:
                 self._show(position, question)
                 return
-        current, frame = self.canvas.position, self.canvas.frame
+        current, frame = self.controller.position, self.controller.frame
         if self._is_submitted or self._nothing_left or current is None or frame is None or not frame.is_estimated:
             return
-        array_run = self.canvas.array_run
+        array_run = self.controller.array_run
         if array_run is frame.array_run and frame.n_commands_done == array_run.n_commands_sent:
             self._submit(current)
 
@@ -124,10 +124,10 @@ class ActiveLearning(QObject):  # type: ignore[misc]
             query = next_query(interactive.summary, skipped if is_current else None, numbers)
             replies.append((position, interactive, query))
 
-        self.commands.submit(position, compute)
+        self.controller.submit(position, compute)
 
     def _show(self, position: Position, question: Query | None) -> None:
-        seg, array_run = self.commands.segmentation, self.commands.array_run(position)
+        seg, array_run = self.controller.segmentation, self.controller.get_array_run(position)
         self.question, self._position, self._nothing_left = question, position, question is None
         if question is not None and seg is not None and array_run is not None and seg.layers.labels is not None:
             values = np.where(question.propagation >= FOLLOWS, FOLLOWING, 0)
@@ -146,5 +146,5 @@ class ActiveLearning(QObject):  # type: ignore[misc]
 
     def _close(self) -> None:
         self.question = None
-        if (seg := self.commands.segmentation) is not None:
+        if (seg := self.controller.segmentation) is not None:
             seg.layers.hide_question()

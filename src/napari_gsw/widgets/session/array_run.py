@@ -70,7 +70,7 @@ class ArrayRun:
     newest: Frame | None = None  # left by the worker
     frame: Frame | None = None  # taken by the window; at first that of the run before
     _made: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    _held: LockedImage | None = None
+    _locked_image: LockedImage | None = None
 
     @property
     def is_up_to_date(self) -> bool:
@@ -128,16 +128,15 @@ class ArrayRun:
         image = self.paint(np.where(locks & (edits.sites == 0), numbers, 0))
         return np.where(edits.fixed > 0, wrap_to_uint16(edits.fixed), image)
 
-    def held_picture(self, numbers: NDArray[np.integer]) -> LockedImage | None:
+    def make_locked_image(self, numbers: NDArray[np.integer]) -> LockedImage | None:
         """Return what is locked or fixed, the same object until it changes; None while nothing has been."""
-        held, locks, edits = self._held, self.interactive.locks, self.interactive.edits
-        if held is None and not locks.any() and edits is None:
+        before, locks, edits = self._locked_image, self.interactive.locks, self.interactive.edits
+        if before is None and not locks.any() and edits is None:
             return None
         locked = np.where(locks, self.interactive.map_to_current_sites(numbers), 0)
-        if held is None or held.edits is not edits or not np.array_equal(held.numbers, locked):
-            labels = self.paint_locked(locks, locked, edits)
-            self._held = held = LockedImage(labels, locked, edits)
-        return held
+        if before is None or before.edits is not edits or not np.array_equal(before.numbers, locked):
+            self._locked_image = LockedImage(self.paint_locked(locks, locked, edits), locked, edits)
+        return self._locked_image
 
     # ---- uncertainty
 
@@ -336,7 +335,7 @@ class Frame:
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
     regions: LabelArray | None = None  # or objects, see `kind`
-    held: LockedImage | None = None  # what is locked or fixed; None if nothing has been so far
+    locked: LockedImage | None = None  # what is locked or fixed; None if nothing has been so far
     n_regions: int = 0  # 0 if unknown
     kind: str = "region"
     verdict: str = ""  # diagnostic summary

@@ -27,7 +27,7 @@ from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.saved_layers import describe_source, make_saved_image
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.run_plan import Segmentation, format_position
-from napari_gsw.widgets.session.run_worker import CommandQueue
+from napari_gsw.widgets.session.run_worker import RunController
 
 # Key in the saved window state: whether the chains had not reached their targets.
 RUNNING = "running"
@@ -59,27 +59,27 @@ class Autosaver(QObject):  # type: ignore[misc]
     written = Signal(str)  # path of a saved session
     refused = Signal(str)  # why an autosave failed
 
-    def __init__(self, commands: CommandQueue, parent: QObject | None = None) -> None:
+    def __init__(self, controller: RunController, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.commands = commands
+        self.controller = controller
         # Returns more state of the window to be saved, ready for JSON.
         self.words: Callable[[], Mapping[str, Any]] = dict
         self._autosave: Autosave | None = None
         self._images: tuple[SavedImage, ...] = ()
         self._window: dict[str, Any] = {}
         self._segmentation: Segmentation | None = None
-        commands.launched.connect(self._begin)
+        controller.launched.connect(self._begin)
 
     def save(self, path: Path, embed: bool = False) -> list[str]:
         """Save to a file between two sweeps, with the image in it if `embed`.
 
         Return the names of images that are neither embedded nor in a file of their own.
         """
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is None or not seg.array_runs:
             raise InputError("there is nothing to save yet: press Run first")
         images, window = self._describe(seg, embed)
-        run = self.commands.run
+        run = self.controller.run
         window[RUNNING] = run is not None and not run.stopping
 
         def write(_: object) -> None:
@@ -87,7 +87,7 @@ class Autosaver(QObject):  # type: ignore[misc]
             save_session(path, _make_session(seg.array_runs, images, window), overwrite=True)
             self.written.emit(str(path))
 
-        self.commands.submit(next(iter(seg.array_runs)), write)
+        self.controller.submit(next(iter(seg.array_runs)), write)
         return [image.name for image in images if image.pixels is None and not image.paths]
 
     def _describe(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
@@ -96,7 +96,7 @@ class Autosaver(QObject):  # type: ignore[misc]
         return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.words()}
 
     def _begin(self) -> None:
-        seg, run = self.commands.segmentation, self.commands.run
+        seg, run = self.controller.segmentation, self.controller.run
         if seg is None or run is None or not get_preference("autosave"):
             return
         if seg is not self._segmentation:

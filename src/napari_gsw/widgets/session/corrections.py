@@ -34,7 +34,7 @@ from napari_gsw.widgets.layers.cursor import find_label
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun, wrap_to_uint16
 from napari_gsw.widgets.session.layer_view import LayerView
-from napari_gsw.widgets.session.run_worker import Command, CommandQueue
+from napari_gsw.widgets.session.run_worker import Command, RunController
 
 Action = Literal["accept", "merge", "cut", "delete", "draw"]
 # Keys that napari does not use on Labels layers; they work while the layer of regions is selected.
@@ -54,7 +54,7 @@ class CorrectionStep:
 
     @property
     def is_obsolete(self) -> bool:
-        array_run = self.owner.commands.array_run(self._position)
+        array_run = self.owner.controller.get_array_run(self._position)
         return self._refused or array_run is None or array_run.interactive is not self._interactive
 
     def carry_out(self, interactive: InteractiveRun, command: Command) -> None:
@@ -72,9 +72,9 @@ class CorrectionStep:
         self._submit(InteractiveRun.redo)
 
     def _submit(self, command: Command) -> None:
-        self.owner.canvas.show_current()
+        self.owner.layer_view.show_current()
         # It may have been refused after the user has asked for its undo.
-        self.owner.commands.submit(self._position, lambda run: None if self._refused else command(run))
+        self.owner.controller.submit(self._position, lambda run: None if self._refused else command(run))
 
 
 class Corrections(QObject):  # type: ignore[misc]
@@ -84,13 +84,13 @@ class Corrections(QObject):  # type: ignore[misc]
     detached = Signal()  # the label layer was given other data, and is no longer ours
 
     def __init__(
-        self, commands: CommandQueue, canvas: LayerView, steps: UndoStack, parent: QObject | None = None
+        self, controller: RunController, layer_view: LayerView, steps: UndoStack, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self.commands, self.canvas, self.steps = commands, canvas, steps
+        self.controller, self.layer_view, self.steps = controller, layer_view, steps
         self.lock_strokes = bool(get_preference("lock_painted"))  # every scribble is locked at once
-        canvas.labels_added.connect(self.attach_brush)
-        canvas.painted_late.connect(self._add_late_paint)
+        layer_view.labels_added.connect(self.attach_brush)
+        layer_view.painted_late.connect(self._add_late_paint)
 
     def keep_strokes(self, keep: bool) -> None:
         self.lock_strokes = keep
@@ -101,7 +101,7 @@ class Corrections(QObject):  # type: ignore[misc]
 
     def lock_label(self, number: int) -> None:
         """Lock a label as it is displayed, which may be in another state than the newest."""
-        show, viewed = self.commands.view.show, self.canvas.viewed
+        show, viewed = self.controller.view.show, self.layer_view.viewed
 
         def lock(run: InteractiveRun) -> None:
             shown = run.shown(show) if viewed is None or len(viewed) != run.problem.n else viewed
@@ -117,49 +117,49 @@ class Corrections(QObject):  # type: ignore[misc]
         )
 
     def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
-        self.canvas.leave_history()
+        self.layer_view.leave_history()
         self.submit(position, partial(InteractiveRun.paint, sites=sites, number=number, lock=True))
 
     def go_on_from_view(self) -> None:
         """Continue the chain from the displayed earlier sweep."""
-        numbers = self.canvas.viewed
+        numbers = self.layer_view.viewed
         if numbers is not None:
-            self.canvas.leave_history()
+            self.layer_view.leave_history()
             self._correct(lambda run: run.revert_to(numbers))
             self.changed.emit()
 
     def _correct(self, command: Command) -> None:
-        position = self.canvas.position
+        position = self.controller.position
         if position is not None:
             self.submit(position, command)
 
     def submit(self, position: Position, command: Command) -> None:
         """Have a correction made to the chain at a position, as a step that can be undone."""
-        if (array_run := self.commands.array_run(position)) is not None:
+        if (array_run := self.controller.get_array_run(position)) is not None:
             step = CorrectionStep(self, position, array_run.interactive)
-            self.commands.submit(position, partial(step.carry_out, command=command))
+            self.controller.submit(position, partial(step.carry_out, command=command))
             self.steps.push(step)
 
     # ---- the brush
 
     def attach_brush(self) -> None:
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         assert seg is not None
         self.detach_brush()
         for layer in seg.layers.label_layers:
             if not layer.multiscale:  # napari does not allow painting on a pyramid
                 callbacks = [partial(f, layer) for f in (self._add_scribble, self._replace_data, self._confirm_label)]
                 paint, replace, confirm = callbacks
-                self.canvas.brushes.append(Brush(layer, paint, replace, self.steps.undo, self.steps.redo, confirm))
+                self.layer_view.brushes.append(Brush(layer, paint, replace, self.steps.undo, self.steps.redo, confirm))
 
     def detach_brush(self) -> None:
-        for brush in self.canvas.brushes:
+        for brush in self.layer_view.brushes:
             brush.detach()
-        self.canvas.brushes.clear()
+        self.layer_view.brushes.clear()
 
     def _add_scribble(self, layer: Labels, path: NDArray[np.float64]) -> None:
         """Find the sites that new paint on a layer covers, and hand them to the chain."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is None or not seg.layers.label_layers:
             return
         for position, written in list(seg.written.items()):
@@ -173,17 +173,17 @@ class Corrections(QObject):  # type: ignore[misc]
             stroke = make_scribble(interactive.problem.site_image, written, painted, path_here, size)
             if not stroke.sites.size:
                 if not np.array_equal(painted, written):  # paint where there is no site
-                    self.canvas.write(position, written)
+                    self.layer_view.write(position, written)
                 continue
-            self.canvas.leave_history()
+            self.layer_view.leave_history()
             self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
             # Shown at once, until the chain has followed.
-            self.canvas.write(position, self._snap_to_sites(array_run, stroke, written))
+            self.layer_view.write(position, self._snap_to_sites(array_run, stroke, written))
             self.changed.emit()
 
     def _confirm_label(self, layer: Labels, path: NDArray[np.float64]) -> None:
         """Lock the sites under a scribble with the label that they have, if scribbles are locked."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is None or not self.lock_strokes or not layer.selected_label:
             return
         for position, array_run in seg.array_runs.items():
@@ -200,7 +200,7 @@ class Corrections(QObject):  # type: ignore[misc]
 
     def _add_late_paint(self, position: Position, paint: NDArray[np.uint16]) -> None:
         """Take paint from before the first frame of a chain as a scribble."""
-        if (array_run := self.commands.array_run(position)) is None:
+        if (array_run := self.controller.get_array_run(position)) is None:
             return
         stroke = make_scribble(array_run.interactive.problem.site_image, np.zeros_like(paint), paint)
         if stroke.sites.size:
@@ -227,7 +227,7 @@ class Corrections(QObject):  # type: ignore[misc]
 
     def _replace_data(self, layer: Labels) -> None:
         """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is None or not seg.layers.label_layers:
             return
         if seg.layers.fits(layer):
@@ -244,32 +244,32 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.corrections, self.canvas, self.commands = corrections, corrections.canvas, corrections.commands
+        self.corrections, self.layer_view, self.controller = corrections, corrections.layer_view, corrections.controller
         # What the next scribble does: "merge", "cut" or "draw"; None for what its label means.
         self.tool: Action | None = None
         self._is_taking_tool = False
         self._brush_size = 0.0
-        self.canvas.regions_added.connect(self.attach)
-        self.canvas.layer_gone.connect(self._layer_gone)
+        self.layer_view.regions_added.connect(self.attach)
+        self.layer_view.layer_gone.connect(self._layer_gone)
 
     @property
     def layer(self) -> Labels | None:
-        return None if self.canvas.region_brush is None else self.canvas.region_brush.layer
+        return None if self.layer_view.region_brush is None else self.layer_view.region_brush.layer
 
     def attach(self) -> None:
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         self.detach()
         if seg is None or seg.plan.source.is_image_list or seg.layers.regions is None or seg.layers.regions.multiscale:
             return  # napari does not allow painting on a pyramid
         layer, steps = seg.layers.regions, self.corrections.steps
-        self.canvas.region_brush = Brush(layer, self._apply_scribble, self._replace_data, steps.undo, steps.redo)
+        self.layer_view.region_brush = Brush(layer, self._apply_scribble, self._replace_data, steps.undo, steps.redo)
         for event in (layer.events.mode, layer.events.selected_label):
             event.connect(self._drop_tool)
         for action, key in EDIT_KEYS.items():
             # No partial: napari asks what is bound to a key for its name.
             def press(layer: Any, action: Action = action) -> None:
                 """Act on the object under the mouse."""
-                self._do(action, find_label(layer, self.canvas.viewer.cursor.position))
+                self._do(action, find_label(layer, self.layer_view.viewer.cursor.position))
 
             layer.bind_key(key, press, overwrite=True)
         self.changed.emit()
@@ -277,10 +277,10 @@ class ObjectEditor(QObject):  # type: ignore[misc]
     def detach(self) -> None:
         """Stop watching the layer, without a signal: Qt may have destroyed the panel already."""
         layer = self.layer
-        if layer is None or self.canvas.region_brush is None:
+        if layer is None or self.layer_view.region_brush is None:
             return
-        self.canvas.region_brush.detach()
-        self.canvas.region_brush = None
+        self.layer_view.region_brush.detach()
+        self.layer_view.region_brush = None
         for event in (layer.events.mode, layer.events.selected_label):
             event.disconnect(self._drop_tool)
         for key in EDIT_KEYS.values():
@@ -295,7 +295,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
     def _do(self, action: Action, number: int) -> None:
         if action in ("merge", "cut", "draw"):
             self.take(None if self.tool == action else action)
-        elif (position := self.canvas.position) is not None and (shown := self._shown()) is not None:
+        elif (position := self.controller.position) is not None and (shown := self._shown()) is not None:
             edit = accept_object if action == "accept" else delete_object
             self._try(position, lambda: edit(shown, number, self._are_objects(position)))
 
@@ -303,7 +303,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         layer, shown = self.layer, self._shown()
         if layer is None or shown is None:
             return
-        self.canvas.viewer.layers.selection.active = layer
+        self.layer_view.viewer.layers.selection.active = layer
         if self.tool in ("merge", "cut"):
             layer.brush_size = self._brush_size
         self._is_taking_tool = True
@@ -330,7 +330,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
     # ---- scribbles
 
     def _apply_scribble(self, path: PointArray) -> None:
-        seg, layer = self.commands.segmentation, self.layer
+        seg, layer = self.controller.segmentation, self.layer
         if seg is None or layer is None:
             return
         tool: Tool = self.tool if self.tool in ("merge", "cut") else "paint"
@@ -341,22 +341,22 @@ class ObjectEditor(QObject):  # type: ignore[misc]
                 continue
             path_here, mask = seg.plan.source.path_at(path, position), np.asarray(array_run.sites) > 0
             are_objects = self._are_objects(position)
-            self.canvas.write_regions(position, shown)  # until it is known what the scribble means
+            self.layer_view.write_regions(position, shown)  # until it is known what the scribble means
             self._try(position, partial(edit_from_scribble, shown, painted, path_here, are_objects, mask, tool))
 
     def _replace_data(self) -> None:
         """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
-        seg, layer = self.commands.segmentation, self.layer
+        seg, layer = self.controller.segmentation, self.layer
         if seg is None or layer is None:
             return
         if seg.layers.fits(layer):
             self._apply_scribble(np.empty((0, layer.ndim)))
         else:
-            self.canvas.layer_removed(layer)
+            self.layer_view.layer_removed(layer)
 
     def _try(self, position: Position, make_edit: Callable[[], Edit | None]) -> None:
         """Show an edit and hand it to the chain, or report why it is not possible."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         assert seg is not None
         try:
             edit = make_edit()
@@ -366,19 +366,19 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         except InputError as reason:
             self.refused.emit(str(reason))
             return
-        self.canvas.leave_history()
+        self.layer_view.leave_history()
         self.corrections.submit(position, partial(InteractiveRun.edit, edit=edit))
-        self.canvas.write_regions(position, edit.after)
+        self.layer_view.write_regions(position, edit.after)
         self.corrections.changed.emit()
 
     def _shown(self) -> Any:
         """Return the label image of the displayed regions; None if there are none yet."""
-        seg, position = self.commands.segmentation, self.canvas.position
+        seg, position = self.controller.segmentation, self.controller.position
         return None if seg is None or position is None else seg.written_regions.get(position)
 
     def _are_objects(self, position: Position) -> bool:
         """Return whether objects on a background are displayed."""
-        array_run = self.commands.array_run(position)
+        array_run = self.controller.get_array_run(position)
         return array_run is not None and array_run.frame is not None and array_run.frame.kind == "object"
 
     def _layer_gone(self, name: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import napari
 import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
@@ -17,9 +16,9 @@ from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
 from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES, PreviewLayer
-from napari_gsw.widgets.session.array_run import ArrayRun, Frame
+from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.run_plan import Segmentation
-from napari_gsw.widgets.session.run_worker import CommandQueue
+from napari_gsw.widgets.session.run_worker import RunController
 
 # Pixels of a frame that is drawn in one go; milliseconds between the parts of a larger one; and milliseconds without a
 # change of the detail after which every slice is drawn with it.
@@ -38,9 +37,9 @@ class LayerView(QObject):  # type: ignore[misc]
     painted_late = Signal(object, object)
     layer_gone = Signal(str)  # "boundary", "entropy", "regions" or "sites": its layer was removed by the user
 
-    def __init__(self, viewer: napari.Viewer, commands: CommandQueue, parent: QObject | None = None) -> None:
+    def __init__(self, controller: RunController, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.viewer, self.commands = viewer, commands
+        self.controller, self.viewer = controller, controller.viewer
         self.drawn: dict[Position, Frame] = {}  # on the screen
         # An earlier sweep that the user looks at, and its labels.
         self.viewing: int | None = None
@@ -49,7 +48,7 @@ class LayerView(QObject):  # type: ignore[misc]
         self.brushes: list[Brush] = []
         self.region_brush: Brush | None = None
         self.outlines_sites = False  # whether outlines of the superpixels are wanted
-        self.preview_layer = PreviewLayer(viewer)
+        self.preview_layer = PreviewLayer(self.viewer)
         # What is left to draw of a large frame, and of which segmentation.
         self._parts: tuple[Segmentation | None, deque[Callable[[], None]]] = None, deque()
         self._next_part = QTimer(self, singleShot=True, interval=BETWEEN_PARTS, timeout=self._draw_part)
@@ -61,37 +60,11 @@ class LayerView(QObject):  # type: ignore[misc]
         """True if the user is painting, so that nothing may be overwritten."""
         return any(brush is not None and brush.is_busy for brush in (*self.brushes, self.region_brush))
 
-    @property
-    def position(self) -> Position | None:
-        """The displayed array, or else the one that runs."""
-        seg, run = self.commands.segmentation, self.commands.run
-        if seg is None or not seg.array_runs:
-            return None
-        layer, axes = seg.plan.source.layer, seg.plan.source.stack_axes
-        if layer in self.viewer.layers and axes:
-            point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
-            step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
-            displayed = tuple(int(step[a]) for a in axes)
-            if displayed in seg.array_runs:
-                return displayed
-        if run is not None and not run.commands_only and (running := run.jobs[run.place][0]) in seg.array_runs:
-            return running
-        return next(iter(seg.array_runs))
-
-    @property
-    def array_run(self) -> ArrayRun | None:
-        return self.commands.array_run(self.position)
-
-    @property
-    def frame(self) -> Frame | None:
-        array_run = self.array_run
-        return None if array_run is None else array_run.frame
-
     # ---- drawing
 
     def collect(self) -> None:
         """Take the arrays that the run has prepared, and the newest frames."""
-        seg, run = self.commands.segmentation, self.commands.run
+        seg, run = self.controller.segmentation, self.controller.run
         if seg is not None and run is not None:
             seg.array_runs.update(run.array_runs)
             for array_run in seg.array_runs.values():
@@ -107,7 +80,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def _current_frames(self) -> list[tuple[Position, Frame]]:
         """Return the newest frames, but none from before a correction, which would show it undone for a moment."""
-        runs = {} if self.commands.segmentation is None else self.commands.segmentation.array_runs
+        runs = {} if self.controller.segmentation is None else self.controller.segmentation.array_runs
         frames = [(position, run, run.frame) for position, run in runs.items()]
         return [
             (position, frame)
@@ -117,7 +90,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def draw(self, force: bool = False) -> bool:
         """Draw every frame that is new; return whether there was one."""
-        seg, run = self.commands.segmentation, self.commands.run
+        seg, run = self.controller.segmentation, self.controller.run
         if seg is None or seg.plan.source.layer not in self.viewer.layers or self.is_busy:
             return False
         # The coarse preview of an array that has no frame yet.
@@ -139,7 +112,7 @@ class LayerView(QObject):  # type: ignore[misc]
     ) -> None:
         """Write what differs from the frame before to the layers; everything if there was none."""
         self._draw_parts()
-        layers, wanted = seg.layers, self.commands.view.wanted
+        layers, wanted = seg.layers, self.controller.view.wanted
         if self.viewing is None:
             self.write(position, frame.labels)
 
@@ -155,8 +128,8 @@ class LayerView(QObject):  # type: ignore[misc]
         parts.append(partial(layers.set_convergence, frame.has_converged, frame.verdict))
         if "regions" in wanted and is_new("regions"):
             parts.append(partial(self.write_regions, position, frame.regions))
-        if frame.held is not None and (force or is_new("held")):
-            parts.append(partial(layers.show, "locked", position, frame.held.labels))
+        if frame.locked is not None and (force or is_new("locked")):
+            parts.append(partial(layers.show, "locked", position, frame.locked.labels))
         are_split = before is not None and len(frame.numbers) != len(before.numbers)
         if (before is None or are_split) and (self.outlines_sites or layers.pictures("sites")):
             parts.append(partial(layers.show_sites, position, frame.array_run.sites))
@@ -178,7 +151,7 @@ class LayerView(QObject):  # type: ignore[misc]
         seg, parts = self._parts
         if not parts:
             return
-        if seg is None or seg is not self.commands.segmentation or seg.plan.source.layer not in self.viewer.layers:
+        if seg is None or seg is not self.controller.segmentation or seg.plan.source.layer not in self.viewer.layers:
             parts.clear()
         elif not self.is_busy:
             parts.popleft()()
@@ -191,7 +164,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def write(self, position: Position, labels: Any) -> None:
         """Write a label image to its layer and remember it: later differences are paint."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         assert seg is not None
         if is_first := not seg.layers.label_layers:
             self._reuse_layers(seg)
@@ -205,7 +178,7 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def write_regions(self, position: Position, regions: Any) -> None:
         """Write a label image of regions or objects to its layer and remember it, as :meth:`write` does."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         assert seg is not None
         is_first = not seg.layers.pictures("regions")
         seg.layers.show("regions", position, regions)
@@ -215,14 +188,14 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def show_table(self) -> bool:
         """Show the table of regions; return False if it is not new."""
-        if (seg := self.commands.segmentation) is None:
+        if (seg := self.controller.segmentation) is None:
             return False
         frames = [run.frame for run in seg.array_runs.values()]
         tables = [frame.table for frame in frames if frame is not None and frame.table is not None]
         if not tables or (newest := [id(table) for table in tables]) == self._shown_tables:
             return False
         self._shown_tables = newest
-        if not self.commands.sampling and any(TABLE_AXES in labels.metadata for labels in seg.layers.label_layers):
+        if not self.controller.is_sampling and any(TABLE_AXES in labels.metadata for labels in seg.layers.label_layers):
             return False  # a more detailed one is there
         seg.layers.show_table(tables)
         return True
@@ -233,7 +206,7 @@ class LayerView(QObject):  # type: ignore[misc]
         seg.layers.reuse_layers([layer for layer in inputs if layer is not None])
         for name in ("regions", *UNCERTAINTY_IMAGES):
             for layer in seg.layers.pictures(name):
-                layer.visible = name in self.commands.view.wanted
+                layer.visible = name in self.controller.view.wanted
         for layer in seg.layers.pictures("sites"):
             layer.visible = self.outlines_sites
         self.layers_taken.emit()
@@ -246,16 +219,16 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def change_view(self, **changes: Any) -> None:
         """Change fields of :class:`~napari_gsw.widgets.session.array_run.DisplayOptions`, and what is displayed."""
-        before, seg, position = self.commands.view, self.commands.segmentation, self.position
-        self.commands.set_view(**changes)
-        view = self.commands.view
+        before, seg, position = self.controller.view, self.controller.segmentation, self.controller.position
+        self.controller.set_view(**changes)
+        view = self.controller.view
         if seg is None:
             return
         for name in view.wanted ^ before.wanted:
             for layer in seg.layers.pictures(name):
                 layer.visible = name in view.wanted
         seg.layers.set_outline_colour(view.ink)
-        if position is None or not self.commands.resting or view.ink != before.ink:
+        if position is None or not self.controller.is_resting or view.ink != before.ink:
             return
         self.redraw()
         if view.detail == before.detail:  # or else a slider is dragged
@@ -263,21 +236,21 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def redraw(self) -> None:
         """Make the displayed frame anew; the others, whose tables are shown with its own, follow the last call."""
-        if (position := self.position) is not None and self.commands.resting:
-            self.commands.redraw(position)
+        if (position := self.controller.position) is not None and self.controller.is_resting:
+            self.controller.redraw(position)
             self._redraw_later.start()
 
     def _redraw_others(self) -> None:
         self._redraw_later.stop()
-        if (seg := self.commands.segmentation) is not None and self.commands.resting:
-            self.commands.redraw(*(position for position in seg.array_runs if position != self.position))
+        if (seg := self.controller.segmentation) is not None and self.controller.is_resting:
+            self.controller.redraw(*(position for position in seg.array_runs if position != self.controller.position))
 
     def layer_removed(self, layer: Layer) -> None:
-        if (seg := self.commands.segmentation) is None:
+        if (seg := self.controller.segmentation) is None:
             return
         name = seg.layers.find_name(layer)
         if name is not None:
-            self.commands.set_view(wanted=self.commands.view.wanted - {name})
+            self.controller.set_view(wanted=self.controller.view.wanted - {name})
             self.layer_gone.emit(name)
         seg.layers.forget(layer)
 
@@ -285,11 +258,11 @@ class LayerView(QObject):  # type: ignore[misc]
 
     def view_sweep(self, sweep: float) -> None:
         """Show the state that was displayed near a sweep."""
-        position, array_run = self.position, self.array_run
+        position, array_run = self.controller.position, self.controller.array_run
         if position is None or array_run is None or self.is_busy:
             return
         self.viewing, self.viewed = array_run.interactive.history.nearest(sweep)
-        self.write(position, array_run.paint_shown(self.viewed, self.commands.view.background))
+        self.write(position, array_run.paint_shown(self.viewed, self.controller.view.background))
         self.changed.emit()
 
     def leave_history(self) -> None:
@@ -300,19 +273,19 @@ class LayerView(QObject):  # type: ignore[misc]
             return
         self.leave_history()
         self.drawn.clear()
-        if self.commands.run is None:
+        if self.controller.run is None:
             self.draw(force=True)
         self.changed.emit()
 
     def moved(self, event: Any = None) -> None:
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is not None and seg.plan.source.stack_shape:
             self.show_current()
             self.changed.emit()
 
     def forget(self) -> None:
         """Forget all frames and the detail, which suits one image only."""
-        self.commands.set_view(detail=None)
+        self.controller.set_view(detail=None)
         self._parts[1].clear()
         self.drawn.clear()
         self.preview_layer.remove()

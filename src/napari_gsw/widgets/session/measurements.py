@@ -14,12 +14,11 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
-from napari_gsw.widgets.common.dock_panel import Connections
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_plan import Segmentation
-from napari_gsw.widgets.session.run_worker import CommandQueue
+from napari_gsw.widgets.session.run_worker import RunController
 
 # Milliseconds without a change after which labels are measured.
 STILL = 250
@@ -32,24 +31,22 @@ class TableUpdater(QObject):  # type: ignore[misc]
 
     measured = Signal()  # a table has been written to its layer
 
-    def __init__(
-        self, commands: CommandQueue, canvas: LayerView, connections: Connections, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, controller: RunController, layer_view: LayerView, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.commands, self.canvas = commands, canvas
+        self.controller, self.layer_view = controller, layer_view
         self.tables: dict[Position, tuple[Any, Tables]] = {}  # with the label image that was measured
         self._segmentation: Segmentation | None = None
         self._worker: WorkerBase | None = None
         self._is_outdated = False
         self._timer = QTimer(self, singleShot=True, interval=STILL, timeout=self._begin)
         self._moves = QTimer(self, singleShot=True, interval=STILL, timeout=self.show)
-        connections.stop_on_close(self._timer)
-        connections.stop_on_close(self._moves)
-        connections.on_close(lambda: None if self._worker is None else self._worker.quit())
+        controller.connections.stop_on_close(self._timer)
+        controller.connections.stop_on_close(self._moves)
+        controller.connections.on_close(lambda: None if self._worker is None else self._worker.quit())
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Measure new label images once they stop changing."""
-        seg = self.commands.segmentation
+        seg = self.controller.segmentation
         if seg is not self._segmentation:
             self._segmentation = seg
             self.tables.clear()
@@ -65,7 +62,7 @@ class TableUpdater(QObject):  # type: ignore[misc]
         """Measure everything again: the pixel size or the position of the image has changed."""
         self._is_outdated = self._worker is not None
         self.tables.clear()
-        self.look()
+        self.update()
 
     def move(self) -> None:
         if len(self.tables) > 1:
@@ -73,15 +70,20 @@ class TableUpdater(QObject):  # type: ignore[misc]
 
     def show(self) -> None:
         """Write the tables to the layers, the displayed array last: of two rows with one label napari uses the last."""
-        seg, current = self.commands.segmentation, self.canvas.position
+        seg, current = self.controller.segmentation, self.controller.position
         if seg is not None and seg is self._segmentation:
             positions = sorted(self.tables, key=lambda position: (position == current, position))
             seg.layers.show_region_table([(position, self.tables[position][1]) for position in positions])
             self.measured.emit()
 
     def _find_unmeasured(self) -> dict[Position, Any]:
-        seg = self.commands.segmentation
-        if seg is None or self.commands.sampling or seg.plan.source.is_chunked or self.canvas.viewing is not None:
+        seg = self.controller.segmentation
+        if (
+            seg is None
+            or self.controller.is_sampling
+            or seg.plan.source.is_chunked
+            or self.layer_view.viewing is not None
+        ):
             return {}
         outlined = any(layer.visible for layer in seg.layers.pictures("regions"))
         images = seg.written_regions if outlined else seg.written
@@ -89,10 +91,10 @@ class TableUpdater(QObject):  # type: ignore[misc]
         return {p: image for p, image in images.items() if p in seg.array_runs and measured.get(p) is not image}
 
     def _begin(self) -> None:
-        images, seg = self._find_unmeasured(), self.commands.segmentation
+        images, seg = self._find_unmeasured(), self.controller.segmentation
         if seg is None or not images:
             return
-        if self._worker is not None or self.commands.run is not None:
+        if self._worker is not None or self.controller.run is not None:
             self._timer.start()
             return
         jobs = []
@@ -109,7 +111,7 @@ class TableUpdater(QObject):  # type: ignore[misc]
 
     def _store(self, seg: Segmentation, result: tuple[Position, Any, Tables]) -> None:
         position, image, tables = result
-        if seg is self.commands.segmentation:
+        if seg is self.controller.segmentation:
             self.tables[position] = image, tables
 
     def _finish(self) -> None:
@@ -119,7 +121,7 @@ class TableUpdater(QObject):  # type: ignore[misc]
             self.tables.clear()
         else:
             self.show()
-        self.look()
+        self.update()
 
 
 def _measure(jobs: list[tuple[Position, Any, Callable[[], Tables]]]) -> Iterator[tuple[Position, Any, Tables]]:

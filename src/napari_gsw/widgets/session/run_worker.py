@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import napari
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
@@ -28,6 +29,7 @@ from napari_gsw.core.pipeline.warm_up import BACKGROUND
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.threads import count_cores, lower_priority
+from napari_gsw.widgets.common.dock_panel import Connections
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions, Frame, count_corrections, count_labels
@@ -57,7 +59,7 @@ class RunWorker:
     """A run over one or several arrays in the background."""
 
     def __init__(self, jobs: Sequence[ArrayJob], sweeps: int, commands_only: bool = False) -> None:
-        self.jobs, self.place = list(jobs), 0  # the latter is the index of the current array
+        self.jobs, self.job_index = list(jobs), 0  # the latter is the index of the current array
         self.sweeps = sweeps
         self.commands_only = commands_only  # it only carries out commands, because no other run is there to do it
         self.view = DisplayOptions()
@@ -69,7 +71,7 @@ class RunWorker:
         self.failure: Exception | None = None  # which ended the run
         # Saves the session between two sweeps if it is due, or at once if its argument is true.
         self.keep: Callable[[bool], None] | None = None
-        self.held = self.stopping = False  # the former if it is paused
+        self.is_paused = self.stopping = False  # the former if it is paused
         self.abandoned = False  # the window was closed during the run
         self.unsaved = False  # there are sweeps since it was last saved at once
         # Positions whose chains have to go on after a command, when there is no other run.
@@ -84,11 +86,11 @@ class RunWorker:
     # ---- called from the GUI thread
 
     def pause(self) -> None:
-        self.held = True
+        self.is_paused = True
         self._interrupt()
 
     def resume(self) -> None:
-        self.held = False
+        self.is_paused = False
         self._wake.set()
 
     def step(self) -> None:
@@ -157,8 +159,8 @@ class RunWorker:
             yield
             time.sleep(NAP)
         previous: ArrayRun | None = None
-        for place, (position, job) in enumerate(self.jobs):
-            self.place = place
+        for index, (position, job) in enumerate(self.jobs):
+            self.job_index = index
             array_run = job if isinstance(job, ArrayRun) else self._prepare(position, job)
             yield
             if self._is_abandoned():
@@ -197,7 +199,7 @@ class RunWorker:
             if self.stopping or interactive.sweep >= interactive.target:
                 interactive.ensemble.executor = None
                 return
-            if self.held and not self._steps:
+            if self.is_paused and not self._steps:
                 if self._stale:
                     self._publish(position)
                 self._wake.wait(NAP)
@@ -205,7 +207,7 @@ class RunWorker:
                 yield
                 continue
             max_sweeps = None
-            if self.held:
+            if self.is_paused:
                 self._steps -= 1
                 max_sweeps = 1
             first, began = interactive.sweep, time.perf_counter()
@@ -256,9 +258,11 @@ class RunWorker:
             changed[position] = None
         for position in changed:
             interactive = self.array_runs[position].interactive
-            is_current = self.jobs[self.place][0] == position or position in self._woken
-            goes_on = is_current and not self.held and not self.stopping and interactive.sweep < interactive.target
-            self._publish(position, last=not goes_on)  # or else another frame follows at once
+            is_current = self.jobs[self.job_index][0] == position or position in self._woken
+            has_more_sweeps = (
+                is_current and not self.is_paused and not self.stopping and interactive.sweep < interactive.target
+            )
+            self._publish(position, last=not has_more_sweeps)  # or else another frame follows at once
         if is_corrected:
             self._save(True)
 
@@ -314,7 +318,7 @@ class RunWorker:
             marks=tuple(step["sweep"] for step in corrections),
             corrections=count_corrections(corrections),
             rate=array_run.rate,
-            held=array_run.held_picture(numbers),
+            locked=array_run.make_locked_image(numbers),
             kind="object" if interactive.settings.view == "objects" and view.detail is None else "region",
             verdict=array_run.verdict,
             has_converged=array_run.has_converged,
@@ -332,15 +336,16 @@ def _next_time(began: float, every: float, rest: float = REST) -> float:
     return (now := time.monotonic()) + max(every, rest * (now - began))
 
 
-class CommandQueue(QObject):  # type: ignore[misc]
+class RunController(QObject):  # type: ignore[misc]
     """The segmentation and its run; hands it commands, and starts one that only carries them out if there is none."""
 
     launched = Signal()  # a run exists and is about to begin
     ending = Signal()  # it has ended, but its frames can still be taken
     ended = Signal(object)  # with the run, which is gone; a command that came too late for it has started another
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, viewer: napari.Viewer, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.viewer, self.connections = viewer, connections
         self.segmentation: Segmentation | None = None
         self.run: RunWorker | None = None
         self.view = DisplayOptions()
@@ -352,27 +357,53 @@ class CommandQueue(QObject):  # type: ignore[misc]
             self.run.view = self.view
 
     @property
-    def sampling(self) -> bool:
+    def is_sampling(self) -> bool:
         """True if a run other than one of commands only is there."""
         return self.run is not None and not self.run.commands_only
 
     @property
-    def resting(self) -> bool:
+    def is_resting(self) -> bool:
         """True if frames come only if they are asked for."""
-        return self.run is None or self.run.commands_only or self.run.held
+        return self.run is None or self.run.commands_only or self.run.is_paused
 
     @property
     def stage(self) -> Stage | None:
         return self.run.stage if self.run is not None and not self.run.commands_only else None
 
-    def array_run(self, position: Position | None) -> ArrayRun | None:
+    def get_array_run(self, position: Position | None) -> ArrayRun | None:
         return None if self.segmentation is None or position is None else self.segmentation.array_runs.get(position)
+
+    @property
+    def position(self) -> Position | None:
+        """The displayed array, or else the one that runs."""
+        seg, run = self.segmentation, self.run
+        if seg is None or not seg.array_runs:
+            return None
+        layer, axes = seg.plan.source.layer, seg.plan.source.stack_axes
+        if layer in self.viewer.layers and axes:
+            point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
+            step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
+            displayed = tuple(int(step[a]) for a in axes)
+            if displayed in seg.array_runs:
+                return displayed
+        if run is not None and not run.commands_only and (running := run.jobs[run.job_index][0]) in seg.array_runs:
+            return running
+        return next(iter(seg.array_runs))
+
+    @property
+    def array_run(self) -> ArrayRun | None:
+        return self.get_array_run(self.position)
+
+    @property
+    def frame(self) -> Frame | None:
+        array_run = self.array_run
+        return None if array_run is None else array_run.frame
 
     # ---- commands
 
     def submit(self, position: Position, command: Command) -> None:
         """Have a command carried out on the chain at a position, before its next sweep."""
-        if (array_run := self.array_run(position)) is None:
+        if (array_run := self.get_array_run(position)) is None:
             return
         array_run.n_commands_sent += 1
         run = self.run or RunWorker([(position, array_run)], 0, commands_only=True)
@@ -401,7 +432,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
     def remake(self, settings: Settings) -> None:
         """Make regions or objects of chains at rest anew by other settings; a chain that runs is changed."""
         seg = self.segmentation
-        if seg is None or self.sampling:
+        if seg is None or self.is_sampling:
             return
         values = {name: getattr(settings, name) for name in AT_ONCE}
         present = {position: run.interactive.settings for position, run in seg.array_runs.items()}
@@ -445,7 +476,7 @@ class CommandQueue(QObject):  # type: ignore[misc]
         self.ending.emit()
         self.run = None
         for position, command in run.release():  # before anything else that the user asks for
-            if (array_run := self.array_run(position)) is not None:
+            if (array_run := self.get_array_run(position)) is not None:
                 array_run.n_commands_sent -= 1
                 self.submit(position, command)
         self.ended.emit(run)

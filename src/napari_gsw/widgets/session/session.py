@@ -25,12 +25,12 @@ from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.session.active_learning import ActiveLearning
-from napari_gsw.widgets.session.array_run import ArrayRun, Frame
+from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.autosave import Autosaver
 from napari_gsw.widgets.session.corrections import Corrections, ObjectEditor
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
-from napari_gsw.widgets.session.run_worker import CommandQueue, RunWorker
+from napari_gsw.widgets.session.run_worker import RunController, RunWorker
 
 # What can be done in each state.
 ALLOWED: dict[str, frozenset[str]] = {
@@ -162,7 +162,7 @@ class ResetStep:
     redo = undo
 
 
-class Session(QObject):  # type: ignore[misc]
+class Session(RunController):
     """The work of one panel in one viewer; it connects the form, the run in its thread, and the layers."""
 
     state_changed = Signal()
@@ -170,72 +170,48 @@ class Session(QObject):  # type: ignore[misc]
     drawable = Signal()  # what was postponed may be drawn now
     noticed = Signal(str)  # a message for the user
     image_moved = Signal()  # or its pixel size has changed
-    eyes_changed = Signal(str, bool)  # "boundary", "entropy", "regions" or "sites", and whether it is visible now
+    visibility_changed = Signal(str, bool)  # "boundary", "entropy", "regions" or "sites", and whether it is visible now
 
     def __init__(self, viewer: napari.Viewer, connections: Connections, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.viewer, self.connections = viewer, connections
+        super().__init__(viewer, connections, parent)
         self.state = "no image"  # a key of ALLOWED
         self.ready = False  # whether there is an image that can be segmented
-        self.commands = CommandQueue(self)
-        self.canvas = LayerView(viewer, self.commands, self)
+        self.layer_view = LayerView(self, self)
         self.steps = get_undo_stack(viewer)
-        self.corrections = Corrections(self.commands, self.canvas, self.steps, self)
+        self.corrections = Corrections(self, self.layer_view, self.steps, self)
         self.active_learning = ActiveLearning(self.corrections, self)
-        self.autosaver = Autosaver(self.commands, self)
+        self.autosaver = Autosaver(self, self)
         self.editor = ObjectEditor(self.corrections, self)
         # What the user has asked for while a run was still ending.
-        self._next: Callable[[], None] | None = None
+        self._postponed: Callable[[], None] | None = None
         # Whether the end of a run has chosen the displayed state, so that the next one shows its progress again.
         self._show_chosen_by_end = False
         self._rate = RefreshRate(DRAW_EVERY, TICK / 1000, LINES_EVERY)
         self._timer = QTimer(self, interval=TICK, timeout=self._tick)
-        self.commands.launched.connect(self._timer.start)
-        self.commands.launched.connect(self._rate.be_eager)
-        self.commands.ending.connect(self._draw_last)
-        self.commands.ended.connect(self._ended)
-        self.canvas.changed.connect(self.framed)
-        self.canvas.layers_taken.connect(self._watch_reused)
+        self.launched.connect(self._timer.start)
+        self.launched.connect(self._rate.be_eager)
+        self.ending.connect(self._draw_last)
+        self.ended.connect(self._ended)
+        self.layer_view.changed.connect(self.framed)
+        self.layer_view.layers_taken.connect(self._watch_reused)
         self.corrections.changed.connect(self._rate.correct)
         self.corrections.detached.connect(self._detached)
-        self.framed.connect(self.active_learning.look)
+        self.framed.connect(self.active_learning.update)
         self.autosaver.refused.connect(self.show_message)
         self.editor.refused.connect(self.show_message)
         self.steps.bind_undo_keys(viewer, connections)
         connections.connect(viewer.layers.events.inserted, self._layer_inserted)
         connections.connect(viewer.layers.events.removed, self._layer_removed)
-        connections.connect(viewer.dims.events.current_step, self.canvas.moved)
+        connections.connect(viewer.dims.events.current_step, self.layer_view.moved)
         connections.on_close(self._end)
         connections.stop_on_close(self._timer)
-
-    # ---- what the panel reads
-
-    @property
-    def run(self) -> RunWorker | None:
-        return self.commands.run
-
-    @property
-    def segmentation(self) -> Segmentation | None:
-        return self.commands.segmentation
-
-    @property
-    def position(self) -> Position | None:
-        return self.canvas.position
-
-    @property
-    def array_run(self) -> ArrayRun | None:
-        return self.canvas.array_run
-
-    @property
-    def frame(self) -> Frame | None:
-        return self.canvas.frame
 
     @property
     def continues(self) -> bool:
         """True if the next run continues the present one."""
         return self.segmentation is not None and bool(self.segmentation.array_runs)
 
-    def goes_on(self, source: ImageSource | None) -> bool:
+    def can_continue(self, source: ImageSource | None) -> bool:
         """Return whether a run on a source continues the present one."""
         seg = self.segmentation
         return self.continues and source is not None and seg is not None and seg.plan.source.key == source.key
@@ -245,15 +221,15 @@ class Session(QObject):  # type: ignore[misc]
 
     # ---- what the user asks for
 
-    def _waits(self, action: Callable[[], None]) -> bool:
+    def _postpone(self, action: Callable[[], None]) -> bool:
         """Have an action done after the end of the run, if there is one."""
         if self.run is not None:
-            self._next = action
+            self._postponed = action
         return self.run is not None
 
     def start(self, plan: RunPlan, sweeps: int | None = None) -> None:
-        if self._waits(partial(self.start, plan, sweeps)):
-            if not self.commands.sampling:  # it may let a chain settle after a correction
+        if self._postpone(partial(self.start, plan, sweeps)):
+            if not self.is_sampling:  # it may let a chain settle after a correction
                 self.stop()
             return
         try:
@@ -262,14 +238,14 @@ class Session(QObject):  # type: ignore[misc]
             self.show_message(str(reason))
             return
         if self._show_chosen_by_end:
-            self.commands.set_view(show="current")
+            self.set_view(show="current")
             self._show_chosen_by_end = False
-        self.canvas.show_current()
-        self.commands.launch(RunWorker(jobs, plan.settings.sweeps if sweeps is None else sweeps))
+        self.layer_view.show_current()
+        self.launch(RunWorker(jobs, plan.settings.sweeps if sweeps is None else sweeps))
         self._enter("running")
 
     def toggle_pause(self) -> None:
-        if self.run is not None and self.run.held:
+        if self.run is not None and self.run.is_paused:
             self.run.resume()
             self._enter("running")
         elif self.run is not None:
@@ -279,11 +255,8 @@ class Session(QObject):  # type: ignore[misc]
     def step(self, plan: RunPlan) -> None:
         if self.run is None:
             self.start(plan, 1)
-        elif self.run.held:
+        elif self.run.is_paused:
             self.run.step()
-
-    def stop(self) -> None:
-        self.commands.stop()
 
     def reset(self) -> None:
         """Put the chains aside, with locks and paint; the layers stay, empty, for the next run."""
@@ -294,37 +267,37 @@ class Session(QObject):  # type: ignore[misc]
 
     def exchange(self, step: ResetStep) -> None:
         """Exchange the displayed state of a segmentation and that which a Reset has put aside."""
-        if self._waits(partial(self.exchange, step)):
+        if self._postpone(partial(self.exchange, step)):
             self.stop()
             return
         if (seg := step.segmentation) is self.segmentation:
-            detail, step.detail = step.detail, self.commands.view.detail
+            detail, step.detail = step.detail, self.view.detail
             seg.plan, step.plan = step.plan, seg.plan
             seg.array_runs, step.array_runs = step.array_runs, seg.array_runs
             seg.written.clear()
             seg.written_regions.clear()
             seg.layers.clear()
             self._clear()
-            self.commands.set_view(detail=detail)
-            self.canvas.draw(force=True)
-            self.canvas.show_table()
+            self.set_view(detail=detail)
+            self.layer_view.draw(force=True)
+            self.layer_view.show_table()
         self._rest()
 
     def adopt(self, plan: RunPlan, array_runs: dict[Position, ArrayRun]) -> None:
         """Show saved runs and be ready to continue them; a run that is on ends first."""
-        if self._waits(partial(self.adopt, plan, array_runs)):
+        if self._postpone(partial(self.adopt, plan, array_runs)):
             self.stop()
             return
         self._drop()
         seg = self._get_segmentation(plan)
         seg.plan, seg.array_runs = plan, array_runs
         self._settle()
-        self.commands.redraw(*array_runs)
+        self.redraw(*array_runs)
 
     def set_show(self, show: DisplayedState) -> None:
         self._show_chosen_by_end = False
-        self.canvas.show_current()
-        self.canvas.change_view(show=show)
+        self.layer_view.show_current()
+        self.layer_view.change_view(show=show)
 
     def paint_first(self, plan: RunPlan) -> None:
         """Add an empty label layer to paint on before the first run."""
@@ -341,7 +314,7 @@ class Session(QObject):  # type: ignore[misc]
 
     def set_ready(self, ready: bool) -> None:
         self.ready = ready
-        if not self.commands.sampling:
+        if not self.is_sampling:
             self._rest()
 
     # ---- the run
@@ -350,9 +323,9 @@ class Session(QObject):  # type: ignore[misc]
         if (run := self.run) is None:
             return
         self._show_notices(run)
-        self.canvas.collect()
+        self.layer_view.collect()
         rate = max((array_run.rate for array_run in list(run.array_runs.values())), default=0.0)
-        is_answered = self.canvas.answered
+        is_answered = self.layer_view.answered
         if self._rate.painted:
             run.want_frame()
         if not self._rate.due(1 / rate if rate else 0.0) and not is_answered:
@@ -361,15 +334,15 @@ class Session(QObject):  # type: ignore[misc]
         if not is_answered and self._rate.turn_of_lines():
             self.framed.emit()
             self.drawable.emit()  # together, so that the window is painted once for both
-        elif not self.canvas.draw() and not self.canvas.show_table():
+        elif not self.layer_view.draw() and not self.layer_view.show_table():
             run.want_frame()
             return
         self._rate.drawn()
 
     def _draw_last(self) -> None:
-        self.canvas.collect()
-        self.canvas.draw()
-        self.canvas.show_table()
+        self.layer_view.collect()
+        self.layer_view.draw()
+        self.layer_view.show_table()
         assert self.run is not None
         self._show_notices(self.run)
 
@@ -379,11 +352,11 @@ class Session(QObject):  # type: ignore[misc]
         if run.failure is not None:
             self.noticed.emit(format_error(run.failure))
             report_error(run.failure, "GSW segmentation")
-        if self._next is None:
+        if self._postponed is None:
             if not run.commands_only and not run.abandoned:
                 self._settle()
         elif self.run is None:
-            action, self._next = self._next, None
+            action, self._postponed = self._postponed, None
             self._rest()
             action()
             return
@@ -393,12 +366,12 @@ class Session(QObject):  # type: ignore[misc]
         """Show what a segmentation returns, the best state or the consensus, after a run."""
         seg = self.segmentation
         self._rest()
-        if seg is not None and self.continues and self.commands.view.show == "current":
+        if seg is not None and self.continues and self.view.show == "current":
             has_draws = all(len(run.interactive.summary.draws) for run in seg.array_runs.values())
             has_consensus = has_draws and seg.plan.settings.consensus != "none"
-            self.commands.set_view(show="consensus" if has_consensus else "best")
+            self.set_view(show="consensus" if has_consensus else "best")
             self._show_chosen_by_end = True
-            self.commands.redraw(*seg.array_runs)
+            self.redraw(*seg.array_runs)
         for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
                 layer.update_thumbnail()  # which is not updated during a run
@@ -420,10 +393,10 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is not None and seg.plan.source.key == plan.source.key:
             return seg
         self._drop()
-        seg = self.commands.segmentation = Segmentation(plan.unstarted(), ResultLayers(self.viewer, plan.source))
-        wanted = self.commands.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
-        self.commands.set_view(wanted=wanted, background=plan.settings.view != "objects")
-        seg.layers.set_outline_colour(self.commands.view.ink)
+        seg = self.segmentation = Segmentation(plan.unstarted(), ResultLayers(self.viewer, plan.source))
+        wanted = self.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
+        self.set_view(wanted=wanted, background=plan.settings.view != "objects")
+        seg.layers.set_outline_colour(self.view.ink)
         for signal, slot in self._image_events(seg):
             self.connections.connect(signal, slot)
         return seg
@@ -439,7 +412,7 @@ class Session(QObject):  # type: ignore[misc]
         if self.segmentation is not None:
             for signal, slot in self._image_events(self.segmentation):
                 self.connections.disconnect(signal, slot)
-        self.commands.segmentation = None
+        self.segmentation = None
 
     def _drop_and_rest(self) -> None:
         self._drop()
@@ -448,7 +421,7 @@ class Session(QObject):  # type: ignore[misc]
 
     def _clear(self) -> None:
         self.active_learning.stop()
-        self.canvas.forget()
+        self.layer_view.forget()
 
     def _detached(self) -> None:
         self._drop_and_rest()
@@ -476,7 +449,7 @@ class Session(QObject):  # type: ignore[misc]
         if any(run.pixel_size != size for run in seg.array_runs.values()):
             for run in seg.array_runs.values():
                 run.pixel_size = size
-            self.canvas.redraw()
+            self.layer_view.redraw()
         self.image_moved.emit()
 
     def _layer_inserted(self, event: Any) -> None:
@@ -495,25 +468,25 @@ class Session(QObject):  # type: ignore[misc]
         if (seg := self.segmentation) is None:
             return
         needed: list[Layer | None] = [*seg.plan.source.image_layers, *seg.layers.label_layers]
-        if self.commands.sampling:
+        if self.is_sampling:
             needed += [seg.plan.sites, seg.plan.seeds, seg.plan.source.mask]
         if any(layer is x for x in needed):
             self._drop_and_rest()
         else:
-            self.canvas.layer_removed(layer)
+            self.layer_view.layer_removed(layer)
 
     def _visibility_changed(self, event: Any) -> None:
-        seg, wanted = self.segmentation, self.commands.view.wanted
+        seg, wanted = self.segmentation, self.view.wanted
         name = None if seg is None else seg.layers.find_name(event.source)
         if seg is None or name is None:
             return
         is_visible = any(image.visible for image in seg.layers.pictures(name))
         if name != "sites" and is_visible != (name in wanted):
             if is_visible:
-                self.canvas.change_view(wanted=wanted | {name})
+                self.layer_view.change_view(wanted=wanted | {name})
             else:
-                self.commands.set_view(wanted=wanted - {name})
-        self.eyes_changed.emit(name, is_visible)
+                self.set_view(wanted=wanted - {name})
+        self.visibility_changed.emit(name, is_visible)
 
     # ---- states and the end
 
@@ -526,7 +499,7 @@ class Session(QObject):  # type: ignore[misc]
 
     def _end(self) -> None:
         """Clean up, even if Qt has already destroyed the panel."""
-        self._next = None
-        self.commands.end()
+        self._postponed = None
+        self.end()
         self.autosaver.close()
         self._drop()
