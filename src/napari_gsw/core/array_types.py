@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 UInt32Array = NDArray[np.uint32]  # an index that cannot be negative needs no check
-Int8Array = NDArray[np.int8]
 Float64Array = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]

@@ -13,7 +13,7 @@ from napari_gsw.core.posterior.region_table import measure_regions
 from napari_gsw.core.posterior.uncertainty import make_boundary_image
 from napari_gsw.core.sampler.chain import resample_sites, restart_from
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds
-from napari_gsw.core.sites.site_values import mean_channels_per_site
+from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.sample_data import mosaic
 from napari_gsw.scores.partitions import variation_of_information
 
@@ -350,7 +350,7 @@ def test_seeds_give_the_numbers(problem, image):
 
 def test_region_table_against_slow_obvious_code(problem, image):
     chain = drain(live(problem))
-    means = mean_channels_per_site(image, "YXS", problem.sites)
+    means = mean_per_site(image, problem.sites)
     table = measure_regions(
         problem, chain.display_labels, chain.pixels, chain.snapshot.together, means, pixel_size=0.25
     )

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.normalized_image import NormalizedImage
-from napari_gsw.core.sites.site_values import mean_and_count_per_site, touching_pairs
+from napari_gsw.core.sites.site_values import mean_per_site, touching_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,8 @@ class Links(NamedTuple):
 def build_region_graph(image: NormalizedImage, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
     """Build the graph of the sites (*shape,) 1..n, 0 for none; `neighbourhood` 2 adds neighbours of neighbours."""
     n = int(sites.max())
-    labels = np.ascontiguousarray(sites, dtype=np.int32)
-    channels = np.ascontiguousarray(image.channels).reshape(sites.size, -1)
-    edges, length, total = touching_pairs(labels, channels, image.spacing)
-    means, pixels = mean_and_count_per_site(channels, labels.ravel(), n)
+    edges, length, total = touching_pairs(sites, image.channels.reshape(sites.size, -1), image.spacing)
+    means, pixels = mean_per_site(image.channels, sites), np.bincount(sites.ravel(), minlength=n + 1)[1:]
     graph = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return graph if neighbourhood == 1 else add_second_order(graph)
 

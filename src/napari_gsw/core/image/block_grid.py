@@ -70,12 +70,6 @@ class Grid:
             return None
         return (*index[:axis], index[axis] + 1, *index[axis + 1 :])
 
-    def meeting(self, axis: int, pixels: slice) -> range:
-        """Return the blocks along an axis that hold some of the pixels (start < stop)."""
-        cuts = self.cuts[axis]
-        first = int(np.searchsorted(cuts, pixels.start, side="right")) - 1
-        return range(first, int(np.searchsorted(cuts, pixels.stop, side="left")))
-
     def every(self, step: int) -> Grid:
         """Return the grid of every `step`-th pixel along each axis, without the blocks that keep none."""
         return Grid(tuple(tuple(sorted({-(-c // step) for c in cuts})) for cuts in self.cuts))

@@ -34,7 +34,7 @@ from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.options import needs_regroups
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_lazy, to_lazy_sites
+from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, to_lazy
 
 
 class Summary:
@@ -222,9 +222,9 @@ class Summary:
         if image is None:
             return cast(NDArray[np.integer], self.problem.paint(self.numbers))
         if isinstance(image, BlockedLabels):
-            return cast(NDArray[np.integer], to_lazy_sites(image).astype(np.uint32))
+            return cast(NDArray[np.integer], to_lazy(image).astype(np.uint32))
         is_lazy = isinstance(self.problem.sites, BlockedLabels) and self.edits is None
-        return to_lazy(image, image.shape) if is_lazy else image
+        return to_lazy(image) if is_lazy else image
 
     def _label_tables(self) -> Sequence[NDArray[np.integer]]:
         """Return arrays that together hold all labels of the label image."""

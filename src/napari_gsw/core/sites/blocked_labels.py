@@ -83,11 +83,6 @@ class BlockedLabels:
         """Number of pixels."""
         return int(np.prod(self.shape))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return sum(len(p.data) for p in self.pieces) + sum(n.nbytes for n in self.numbers)
-
     def block(self, index: Index) -> Int32Array:
         """Return the sites of one block."""
         number = self.grid.place(index)
@@ -97,28 +92,21 @@ class BlockedLabels:
     def __getitem__(self, key: Any) -> Any:
         """Read a part, by whole numbers and by slices with positive steps."""
         entries = list(key) if isinstance(key, tuple) else [key]
-        if Ellipsis in entries:
-            at = entries.index(Ellipsis)
-            entries[at : at + 1] = [slice(None)] * (self.ndim - len(entries) + 1)
+        at = entries.index(Ellipsis) if Ellipsis in entries else len(entries)
+        entries[at : at + 1] = [slice(None)] * (self.ndim - len(entries) + (at < len(entries)))
         if len(entries) > self.ndim:
             raise IndexError(f"too many indices for an image of shape {self.shape}")
-        entries += [slice(None)] * (self.ndim - len(entries))
-        wanted = []
-        for entry, n in zip(entries, self.shape, strict=True):
-            if isinstance(entry, slice):
-                wanted.append(range(n)[entry])
-            else:
-                pixel = range(n)[int(entry)]
-                wanted.append(range(pixel, pixel + 1))
-        if any(pixels.step < 1 for pixels in wanted):
+        wanted = [np.atleast_1d(np.arange(n)[entry]) for entry, n in zip(entries, self.shape, strict=True)]
+        if any((np.diff(pixels) < 1).any() for pixels in wanted):
             raise IndexError("the step of a slice must be positive")
         result = np.zeros([len(pixels) for pixels in wanted], np.int32)
-        if result.size:
-            blocks = (self.grid.meeting(axis, slice(p.start, p.stop)) for axis, p in enumerate(wanted))
-            for index in itertools.product(*blocks):
-                target, source = zip(*map(_overlap, wanted, self.grid.inside(index)), strict=True)
-                result[target] = self.block(index)[source]
-        return result[tuple(slice(None) if isinstance(e, slice) else 0 for e in entries)]
+        ends = [np.searchsorted(pixels, cuts) for pixels, cuts in zip(wanted, self.grid.cuts, strict=True)]
+        for index in itertools.product(*(np.flatnonzero(np.diff(end)).tolist() for end in ends)):
+            target = tuple(slice(end[i], end[i + 1]) for end, i in zip(ends, index, strict=True))
+            pixels = (p[t] - s.start for p, t, s in zip(wanted, target, self.grid.inside(index), strict=True))
+            number = self.grid.place(index)
+            result[target] = self.numbers[number][self.pieces[number].array()[np.ix_(*pixels)]]
+        return result[tuple(slice(None) if isinstance(entry, slice) else 0 for entry in entries)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self[...], dtype=dtype)
@@ -139,13 +127,6 @@ class BlockedLabels:
 
 # Sites in memory, or too large for it.
 SiteImage = NDArray[np.int32] | BlockedLabels
-
-
-def _overlap(wanted: range, block: slice) -> tuple[slice, slice]:
-    """Find the wanted pixels that lie in a block: their slice in the result, and their slice in the block."""
-    first = max(0, -(-(block.start - wanted.start) // wanted.step))
-    pixels = wanted[first : max(first, -(-(block.stop - wanted.start) // wanted.step))]
-    return slice(first, first + len(pixels)), slice(pixels.start - block.start, pixels.stop - block.start, wanted.step)
 
 
 def iter_tiles(sites: SiteImage) -> Iterator[tuple[Slices, Int32Array]]:
@@ -177,9 +158,8 @@ def count_site_values(
 
 def map_site_values(sites: BlockedLabels, values: NDArray[Any]) -> LazyArray:
     """Make a lazy image of ``values[site]``; entry 0 is for pixels without a site."""
-    return to_lazy_sites(sites).map_blocks(
-        lambda block: values[block], dtype=values.dtype, meta=np.empty((0,) * sites.ndim, values.dtype)
-    )
+    meta = np.empty((0,) * sites.ndim, values.dtype)
+    return to_lazy(sites).map_blocks(lambda block: values[block], dtype=values.dtype, meta=meta)
 
 
 def map_blocks_with_border(
@@ -187,17 +167,13 @@ def map_blocks_with_border(
 ) -> LazyArray:
     """Make a lazy image from a function of blocks of sites, each with one more pixel on every side that has any."""
     return import_dask_array().map_overlap(
-        function, to_lazy_sites(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
+        function, to_lazy(sites), depth=1, boundary="none", dtype=dtype, meta=np.empty((0,) * sites.ndim, dtype)
     )
 
 
-def to_lazy(image: NDArray[Any] | BlockedLabels, chunks: Any) -> LazyArray:
-    """Make a lazy image of labels in memory or in blocks."""
+def to_lazy(image: NDArray[Any] | BlockedLabels) -> LazyArray:
+    """Make a lazy image of labels in memory, as one chunk, or in blocks."""
+    chunks = image.grid.chunks if isinstance(image, BlockedLabels) else image.shape
     # The name is random, since dask would hash all pixels for one.
     meta = np.empty((0,) * image.ndim, image.dtype)
     return import_dask_array().from_array(image, chunks=chunks, name=f"napari-gsw-{uuid4().hex}", meta=meta)
-
-
-def to_lazy_sites(sites: BlockedLabels) -> LazyArray:
-    """Make a lazy image of sites, with a chunk for each block."""
-    return to_lazy(sites, sites.grid.chunks)

@@ -24,13 +24,7 @@ class Scribble:
     labels: Int64Array
 
     def bounding_box(self, size: NDArray[Any] | None) -> tuple[slice, ...]:
-        """Return slices that hold the labelled sites, each connected and of `size` (n,) pixels where that is known.
-
-        >>> after = np.array([[0, 0, 0, 0, 7, 0, 0, 0, 0]])
-        >>> scribble = make_scribble(np.arange(1, 10)[np.newaxis], np.zeros_like(after), after)
-        >>> scribble.bounding_box(np.ones(9, int)), scribble.bounding_box(None)
-        ((slice(0, 1, None), slice(3, 6, None)), (slice(0, 1, None), slice(0, 9, None)))
-        """
+        """Return slices that hold the labelled sites, each connected and of `size` (n,) pixels where that is known."""
         shape = self.site_image.shape
         if size is None or not self.pixels.size:
             return tuple(slice(0, length) for length in shape)
@@ -137,22 +131,16 @@ def apply_scribble(before: Sites, after: LabelImage, path: PointArray | None = N
         painted = changed & (after == label)
         if exists and label > 0:
             joined, _ = find_scribbled_sites(before, np.flatnonzero(painted), after, path)
-            result[np.isin(before, joined + 1)] = label
-        else:
-            result[painted] = label
+            painted = np.isin(before, joined + 1)
+        result[painted] = label
     affected = np.unique(np.concatenate((before[changed], labels)))
-    return _split_unconnected(result, affected[affected > 0])
-
-
-def _split_unconnected(sites: Sites, numbers: NDArray[np.integer]) -> Sites:
-    """Give the parts of unconnected sites numbers of their own; the largest keeps the site's number."""
-    parts = measure.label(np.where(np.isin(sites, numbers), sites, 0), background=0, connectivity=1)
+    affected = affected[affected > 0]
+    parts = measure.label(np.where(np.isin(result, affected), result, 0), background=0, connectivity=1)
     size = np.bincount(parts.ravel())
-    site_of_part = np.zeros(len(size), sites.dtype)
-    site_of_part[parts.ravel()] = sites.ravel()
-    free = int(sites.max()) + 1
-    result = sites.copy()
-    for number in numbers.tolist():
+    site_of_part = np.zeros(len(size), result.dtype)
+    site_of_part[parts.ravel()] = result.ravel()
+    free = int(result.max()) + 1
+    for number in affected.tolist():
         mine = np.flatnonzero(site_of_part[1:] == number) + 1
         for part in mine[np.argsort(-size[mine], kind="stable")][1:]:
             result[parts == part] = free
@@ -173,16 +161,22 @@ def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> 
     """
     from scipy import ndimage
 
-    n = int(sites.max())
+    parents = list(range(int(sites.max())))
     mixed = find_mixed_sites(sites, scribbles)
     if not len(mixed):
-        return sites, np.arange(n)
-    result, parents = sites.copy(), list(range(n))
+        return sites, np.array(parents)
+    result = sites.copy()
     boxes = ndimage.find_objects(np.where(np.isin(sites, mixed), sites, 0))
     for site in mixed.tolist():
         box = boxes[site - 1]
-        inside = sites[box] == site
-        parts = _split_by_watershed(inside, np.where(inside, scribbles[box], 0), channels[box])
+        inside, pixels = sites[box] == site, channels[box].astype(np.float64)
+        square = np.zeros(inside.shape)
+        for axis in range(inside.ndim):
+            if inside.shape[axis] > 1:
+                square += np.square(np.gradient(pixels, axis=axis)).sum(axis=-1)
+        markers = measure.label(np.where(inside, scribbles[box], 0), background=0, connectivity=1)
+        parts = segmentation.watershed(np.sqrt(square), markers=markers, mask=inside)
+        parts[inside & (parts == 0)] = 1  # what no scribble reaches: a site may be unconnected
         size = np.bincount(parts[inside])
         for part in np.argsort(-size, kind="stable")[1:].tolist():
             if size[part]:
@@ -197,15 +191,3 @@ def find_mixed_sites(sites: Sites, scribbles: LabelImage) -> Int64Array:
     pairs = np.unique(np.stack((sites[painted].astype(np.int64), scribbles[painted].astype(np.int64))), axis=1)
     number, n_labels = np.unique(pairs[0], return_counts=True)
     return np.asarray(number[n_labels > 1])
-
-
-def _split_by_watershed(inside: LabelImage, scribbles: LabelImage, channels: ChannelImage) -> LabelImage:
-    """Split a region into parts 1, 2, ..., one around each scribble; 0 outside."""
-    square = np.zeros(inside.shape)
-    for axis in range(inside.ndim):
-        if inside.shape[axis] > 1:
-            square += np.square(np.gradient(channels.astype(np.float64), axis=axis)).sum(axis=-1)
-    markers = measure.label(scribbles, background=0, connectivity=1)
-    parts = segmentation.watershed(np.sqrt(square), markers=markers, mask=inside)
-    # What no scribble reaches (a site may be unconnected) joins the first part.
-    return np.asarray(np.where(inside & (parts == 0), 1, parts))

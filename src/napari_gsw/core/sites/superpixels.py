@@ -27,7 +27,7 @@ from napari_gsw.core.image.spacing import Spacing, pixel_volume, pixel_widths
 from napari_gsw.core.jit import arange, full, njit, zeros
 from napari_gsw.core.partitions import canonical_labels, find_root
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.sites.site_values import sum_over_sites, touching_pairs
+from napari_gsw.core.sites.site_values import list_borders, sum_over_sites, touching_pairs
 
 # Compactness doubles, at most so often, until SLIC makes this fraction of the superpixels that are asked for.
 MIN_FRACTION, MAX_DOUBLINGS = 0.75, 8
@@ -58,7 +58,7 @@ def make_superpixels(image: NormalizedImage, settings: Settings, mask: ArrayLike
     if settings.smoothing > 0:
         widths = (*pixel_widths(settings.smoothing, len(image.shape), spacing), 0)
         channels = ndimage.gaussian_filter(channels, widths)
-    wanted = _count_wanted(settings, inside, spacing)
+    wanted = settings.site_count_for(int(inside.sum()), pixel_volume(spacing))
     match settings.superpixels:
         case "slic":
             return _make_slic(np.ascontiguousarray(channels), wanted, settings.compactness, inside, spacing)
@@ -71,11 +71,8 @@ def make_superpixels(image: NormalizedImage, settings: Settings, mask: ArrayLike
             groups = _make_felzenszwalb(channels, wanted, inside)
         case _:
             side = (inside.sum() * np.prod(spacing or 1) / wanted) ** (1 / inside.ndim)
-            steps = spacing or (1,) * inside.ndim
-            groups = _number_cells(
-                inside.shape,
-                [max(1, min(n, round(n * step / side))) for n, step in zip(inside.shape, steps, strict=True)],
-            )
+            steps = zip(inside.shape, spacing or (1,) * inside.ndim, strict=True)
+            groups = _number_cells(inside.shape, [max(1, min(n, round(n * step / side))) for n, step in steps])
     return _fill_and_label(groups, inside)
 
 
@@ -121,10 +118,6 @@ def check_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
     return inside
 
 
-def _count_wanted(settings: Settings, inside: BoolArray, spacing: Spacing) -> int:
-    return settings.site_count_for(int(inside.sum()), pixel_volume(spacing))
-
-
 def divide_into_cells(
     shape: tuple[int, ...], n_cells: int, n_pixels: int, spacing: Spacing = None
 ) -> tuple[tuple[int, ...], float]:
@@ -159,36 +152,29 @@ def _number_cells(shape: tuple[int, ...], counts: Any) -> Sites:
 
 
 def _make_slic(channels: ChannelImage, wanted: int, compactness: float, inside: BoolArray, spacing: Spacing) -> Sites:
-    """Make superpixels by SLIC (Achanta et al. 2012).
+    """Make superpixels by SLIC (Achanta et al. 2012), and merge their small parts into the most similar neighbour.
 
     On a noisy image, clusters of colour are not connected in space, and merging their fragments leaves a few huge
     superpixels. So the compactness doubles until there are about as many superpixels as are asked for.
     """
-    shape, n_pixels = inside.shape, int(inside.sum())
     if wanted == 1:
         return label_connected(inside)
+    shape, n_pixels = inside.shape, int(inside.sum())
     counts, side = divide_into_cells(shape, wanted, n_pixels, spacing)
     flat_axes = (1,) * (3 - len(shape))
-    grid, steps = flat_axes + counts, (*flat_axes, *(spacing or (1.0,) * len(shape)))
+    steps = np.array((*flat_axes, *(spacing or (1.0,) * len(shape))))
     volume, mask = channels.reshape(*flat_axes, *channels.shape), inside.reshape(flat_axes + shape)
     for _ in range(MAX_DOUBLINGS):
-        scale = np.array([compactness / side * step for step in steps], np.float32)
-        clusters = cluster_by_slic(volume, mask, grid, scale)
-        sites = _merge_fragments(clusters, volume, n_pixels // (2 * wanted))
+        scale = (compactness / side * steps).astype(np.float32)
+        regions = label_connected(cluster_by_slic(volume, mask, flat_axes + counts, scale))
+        total, size = sum_over_sites(channels.reshape(regions.size, -1), regions.ravel(), int(regions.max()))
+        order = np.argsort(size, kind="stable")
+        number = merge_small_regions(touching_pairs(regions)[0], total, size, order, n_pixels // (2 * wanted))
+        sites = np.concatenate((np.zeros(1, np.int32), canonical_labels(number) + np.int32(1)))[regions]
         if int(sites.max()) >= MIN_FRACTION * wanted:
             break
         compactness *= 2
     return sites.reshape(shape)
-
-
-def _merge_fragments(clusters: Sites, channels: ChannelImage, min_size: int) -> Sites:
-    """Split clusters into connected regions, and merge the small ones into the most similar neighbour."""
-    regions = label_connected(clusters)
-    n = int(regions.max())
-    total, n_pixels = sum_over_sites(channels.reshape(regions.size, -1), regions.ravel(), n)
-    order = np.argsort(n_pixels, kind="stable")
-    number = merge_small_regions(touching_pairs(regions)[0], total, n_pixels, order, min_size)
-    return np.concatenate((np.zeros(1, np.int32), canonical_labels(number) + np.int32(1)))[regions]
 
 
 def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ...], scale: Float32Array) -> Sites:
@@ -201,61 +187,42 @@ def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ..
     shape, count, n_cells = channels.shape[:3], channels.shape[3], math.prod(grid)
     labels = np.where(mask, _number_cells(shape, grid), np.int32(0))
     column = (np.arange(shape[2]) * grid[2] // shape[2]).astype(np.int32)
-    # A cluster without pixels is infinitely far from all. Channels are padded with zeros to a multiple of three.
-    centres = np.full((n_cells, AT_ONCE + -(-count // AT_ONCE) * AT_ONCE), np.inf, np.float32)
+    # Coordinates come first. Features are padded with zeros to a multiple of three.
+    features = np.zeros((*shape, AT_ONCE + -(-count // AT_ONCE) * AT_ONCE), np.float32)
+    for axis, position in enumerate(np.ogrid[tuple(map(slice, shape))]):
+        features[..., axis] = position
+    features[..., AT_ONCE : AT_ONCE + count] = channels
+    weight = np.append(scale, np.ones(features.shape[-1] - AT_ONCE, np.float32)).astype(np.float32)
+    centres = np.full((n_cells, len(weight)), np.inf, np.float32)  # a cluster without pixels is far from all
     for number in range(SLIC_ROUNDS):
-        _move_clusters(channels, labels, scale, centres)
+        total, n_pixels = sum_over_sites(features.reshape(labels.size, -1), labels.ravel(), n_cells)
+        has_pixels = n_pixels > 0
+        centres[has_pixels] = total[has_pixels] / n_pixels[has_pixels, np.newaxis] * weight
         if number == 0:
             # A cell begins with the colour of its middle pixel: the mean of a cell that an edge crosses is a colour
             # that no pixel has, and no pixel would ever join it.
             middle = np.ix_(*((2 * np.arange(c) + 1) * n // (2 * c) for c, n in zip(grid, shape, strict=True)))
             is_own = labels[middle].ravel() == np.arange(1, n_cells + 1)
-            centres[is_own, AT_ONCE : AT_ONCE + count] = channels[middle].reshape(n_cells, count)[is_own]
-        if not _assign_pixels(channels, labels, (grid[0], grid[1], grid[2]), column, scale, centres):
+            centres[is_own, AT_ONCE:] = features[middle].reshape(n_cells, -1)[is_own, AT_ONCE:]
+        if not _assign_pixels(features, labels, (grid[0], grid[1], grid[2]), column, weight, centres):
             break
     return labels
 
 
 @njit
-def _move_clusters(channels: ChannelImage, labels: Int32Array, scale: Float32Array, centres: Float32Array) -> None:
-    """Move every cluster to the mean of its pixels: `centres` (cells, features), scaled coordinates first."""
-    depth, height, width, count = channels.shape
-    total, n_pixels = zeros((centres.shape[0], AT_ONCE + count), np.float64), zeros(centres.shape[0], np.int64)
-    for z in range(depth):
-        for y in range(height):
-            for x in range(width):
-                i = labels[z, y, x] - 1
-                if i < 0:
-                    continue
-                n_pixels[i] += 1
-                total[i, 0] += z
-                total[i, 1] += y
-                total[i, 2] += x
-                for c in range(count):
-                    total[i, AT_ONCE + c] += channels[z, y, x, c]
-    for i in range(n_pixels.size):
-        if n_pixels[i] > 0:
-            centres[i] = 0
-            for f in range(total.shape[1]):
-                mean = total[i, f] / n_pixels[i]
-                centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
-
-
-@njit
 def _assign_pixels(
-    channels: ChannelImage,
+    values: ChannelImage,
     labels: Int32Array,
     grid: tuple[int, int, int],
     column: Int32Array,
-    scale: Float32Array,
+    weight: Float32Array,
     centres: Float32Array,
 ) -> int:
     """Assign every pixel to its nearest cluster (the first of several), and count the changes.
 
-    `column` (X,) is the cell of each pixel along a row.
+    Of each pixel there are `values` (Z, Y, X, features), each with a `weight`; `column` (X,) is its cell along a row.
     """
-    depth, height, width, count = channels.shape
-    features = centres.shape[1]
+    depth, height, width, features = values.shape
     # The clusters that may win the pixels of a chunk: those of the nearest 9 cells in a plane, 27 in a volume.
     table, number = zeros((27, features, CHUNK), np.float32), zeros((27, CHUNK), np.int32)
     pixels = zeros((features, CHUNK), np.float32)
@@ -277,14 +244,11 @@ def _assign_pixels(
                             for f in range(features):
                                 table[n_rivals, f, x] = centres[c, f]
                         n_rivals += 1
-            for x in range(size):
-                pixels[2, x] = scale[2] * np.float32(first + x)
             for z in range(-(-i * depth // grid[0]), -(-(i + 1) * depth // grid[0])):
                 for y in range(-(-j * height // grid[1]), -(-(j + 1) * height // grid[1])):
                     for x in range(size):
-                        pixels[0, x], pixels[1, x] = scale[0] * np.float32(z), scale[1] * np.float32(y)
-                        for c in range(count):
-                            pixels[AT_ONCE + c, x] = channels[z, y, first + x, c]
+                        for f in range(features):
+                            pixels[f, x] = weight[f] * values[z, y, first + x, f]
                     for x in range(CHUNK):
                         best[x] = np.float32(np.inf)
                     for k in range(n_rivals):
@@ -381,20 +345,19 @@ def find_basins(height: ChannelImage, settings: Settings, inside: BoolArray, spa
     Each begins at the lowest pixel of a cell of :func:`divide_into_cells`, of several at the one nearest to the middle:
     a seed on a ridge would take something of both sides.
     """
-    shape = height.shape
-    counts, _ = divide_into_cells(shape, _count_wanted(settings, inside, spacing), int(inside.sum()), spacing)
+    shape, n_pixels = height.shape, int(inside.sum())
+    counts, _ = divide_into_cells(shape, settings.site_count_for(n_pixels, pixel_volume(spacing)), n_pixels, spacing)
     off_middle = np.zeros(shape, np.float32)
     for position, length, count in zip(np.ogrid[tuple(map(slice, shape))], shape, counts, strict=True):
         square = np.square((position + 0.5) * count / length - position * count // length - 0.5)
         off_middle = off_middle + square.astype(np.float32)
     cell = np.where(inside, _number_cells(shape, counts), 0).ravel()
     order = np.lexsort((off_middle.ravel(), height.ravel(), cell))
-    first = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    first = first[cell[order[first]] > 0]
-    seeds = np.zeros(cell.size, np.int32)
-    seeds[order[first]] = np.arange(1, len(first) + 1)
+    first = order[np.flatnonzero(np.diff(cell[order], prepend=-1))]
+    seeds = np.zeros(shape, np.int32)
+    seeds.flat[first] = np.cumsum(cell[first] > 0)
     # Not compact: the two sides of a ridge that is two pixels wide share it.
-    return _fill_and_label(segmentation.watershed(height, markers=seeds.reshape(shape), mask=inside), inside)
+    return _fill_and_label(segmentation.watershed(height, markers=seeds, mask=inside), inside)
 
 
 def _make_felzenszwalb(channels: ChannelImage, wanted: int, inside: BoolArray) -> NDArray[np.generic]:
@@ -403,16 +366,11 @@ def _make_felzenszwalb(channels: ChannelImage, wanted: int, inside: BoolArray) -
     The scale is found by bisection, so that the mean superpixel has the size that is asked for.
     """
     pixels = np.arange(inside.size, dtype=np.int32).reshape(inside.shape)
-    left, right, weight = [], [], []
-    for axis in range(inside.ndim):
-        p, c, m = np.moveaxis(pixels, axis, 0), np.moveaxis(channels, axis, 0), np.moveaxis(inside, axis, 0)
-        keep = m[1:] & m[:-1]
-        left.append(p[:-1][keep])
-        right.append(p[1:][keep])
-        weight.append(np.linalg.norm(c[1:] - c[:-1], axis=-1)[keep])
-    weights = np.concatenate(weight).astype(np.float32)
+    left, right, _, _ = list_borders(np.where(inside, pixels + 1, 0))
+    flat = channels.reshape(inside.size, -1)
+    weights = np.linalg.norm(flat[right] - flat[left], axis=-1).astype(np.float32)
     order = np.argsort(weights, kind="stable")
-    edges = np.concatenate(left)[order], np.concatenate(right)[order], weights[order]
+    edges = left[order].astype(np.int32), right[order].astype(np.int32), weights[order]
     n_pixels = int(inside.sum())
     min_size = max(1, n_pixels // wanted // 4)
     low, high = 1e-3, 1e5

@@ -72,13 +72,6 @@ def make_colormap(*colours: str) -> CyclicLabelColormap:
     return CyclicLabelColormap(colors=np.vstack((np.zeros((1, 4)), *map(transform_color, colours))))
 
 
-def compile_outlines(pixels: int) -> None:
-    """Compile the kernel of outlines, if an image of so many pixels needs it."""
-    if pixels > MANY:
-        for dtype in (np.uint16, np.int32):
-            draw_outlines(np.zeros((2, 2), dtype), 1)
-
-
 class LazySiteImage:
     """Image of one value for each superpixel, read like an array.
 

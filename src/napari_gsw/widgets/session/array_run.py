@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import Sites
+from napari_gsw.core.image.normalized_image import channels_last
 from napari_gsw.core.interactive.interactive_run import MAX_LABEL, DisplayedState, InteractiveRun
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import find_background_sites, find_objects
@@ -17,7 +18,7 @@ from napari_gsw.core.posterior.region_table import Columns, measure_labels, meas
 from napari_gsw.core.posterior.result import Result, Trace, make_result, make_trace
 from napari_gsw.core.posterior.uncertainty import compute_site_entropy, find_boundary_faces, make_boundary_image
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
-from napari_gsw.core.sites.site_values import mean_channels_per_site
+from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.lazy_labels import LazySiteImage
 
@@ -242,7 +243,7 @@ class ArrayRun:
             assert run.problem.graph is not None
             means = run.problem.graph.means
         else:
-            means = self._of_sites("means", lambda: mean_channels_per_site(self.image, self.axes, sites))
+            means = self._of_sites("means", lambda: mean_per_site(channels_last(self.image, self.axes), sites))
         return measure_regions(
             run.problem, numbers, run.pixels, together, means, run.locks, self.channel_names, self.pixel_size
         )

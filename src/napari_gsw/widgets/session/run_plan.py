@@ -28,7 +28,6 @@ from napari_gsw.core.settings.presets import with_shared_moves
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import find_scribbled_sites
 from napari_gsw.widgets.layers.image_source import ImageSource, Position
-from napari_gsw.widgets.layers.lazy_labels import compile_outlines
 from napari_gsw.widgets.layers.map_layers import read_maps
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.session.array_run import ArrayRun
@@ -203,7 +202,6 @@ def make_array_run(
     elif source.shares_labels:
         given |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
-    compile_outlines(source.pixels)
     run = None if before is None else before.interactive
     edits = None if run is None else run.edits
     # Fixed objects do not count among the labels that the user has painted.
