@@ -12,7 +12,7 @@ import napari_gsw as gsw
 from napari_gsw.core.features import network as networks
 from napari_gsw.core.features.network import load_weights
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.research.training.onnx_export import save_weights
+from napari_gsw.research.training.networks import save_weights
 
 RNG = np.random.default_rng(15)
 

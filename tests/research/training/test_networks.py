@@ -7,15 +7,18 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.features.object_network import to_uint8
-from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.research.training.pictures import (
     WIDTH,
+    Augmentation,
+    Crops,
     Picture,
+    crop_picture,
     draw_shapes,
     draw_touching,
-    make_centre_map,
+    find_borders,
+    make_object_targets,
+    make_picture,
     make_pictures,
-    make_width_map,
     median_width,
     scale_to_width,
 )
@@ -49,7 +52,7 @@ def folder(tmp_path):
 def test_middles_are_bright_in_the_middle_of_objects():
     labels = np.zeros((20, 30), np.int64)
     labels[3:14, 3:14], labels[3:14, 14:25] = 1, 2
-    middle = make_centre_map(labels)
+    middle = make_picture(to_uint8(labels), labels).targets[..., 0]
     assert middle[8, 8] == middle[8, 19] == 255
     assert middle[8, 13] == middle[8, 14] == middle[0, 0] == 0
 
@@ -67,9 +70,10 @@ def test_pictures_are_brought_to_one_size_of_objects():
 def test_widths_go_by_octaves_and_pictures_are_seen_at_two_scales():
     labels = np.zeros((90, 90), np.int64)
     labels[10:18, 20:28], labels[30:62, 30:62] = 3, 7
-    assert make_width_map(labels)[12, 22] == round(255 / 5)
-    assert make_width_map(labels)[40, 40] == round(255 * 3 / 5)
-    assert make_width_map(labels)[0, 0] == 0
+    width = make_picture(to_uint8(labels), labels).targets[..., 1]
+    assert width[12, 22] == round(255 / 5)
+    assert width[40, 40] == round(255 * 3 / 5)
+    assert width[0, 0] == 0
     labels[30:62, 30:62] = 0
     pictures = make_pictures(labels * 20, labels)
     assert [one.labels[0].max() for one in pictures] == [1, 1]
@@ -106,51 +110,91 @@ def test_a_network_is_learnt_from_a_folder(kind, folder, tmp_path):
         networks.main([kind, str(folder), "-o", str(out), "--side", "40"])
 
 
-def test_the_numbers_of_a_module_are_what_the_module_computes():
+@pytest.mark.parametrize("kind", ["photo", "objects"])
+def test_the_exported_weights_compute_what_the_module_computes(kind, tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pytest.importorskip("onnxruntime")
     from napari_gsw.core.features.network import INPUT_MEAN, INPUT_SCALE, Network
-    from napari_gsw.research.training.network_training import NetworkModule
+    from napari_gsw.research.training.networks import save_weights
+    from napari_gsw.research.training.unet import Layer, UNet
 
     torch.manual_seed(0)
-    module = NetworkModule("photo")
+    module = UNet(kind)
     image = RNG.normal(size=(2, 3, 32, 48)).astype(np.float32)
-    for norm in module.norms.values():
-        torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
-        norm.momentum = None
+    for layer in module.modules():
+        if isinstance(layer, Layer):
+            torch.nn.init.uniform_(layer[1].weight, 0.5, 1.5)
+            layer[1].momentum = None
     module(torch.tensor(image))  # means and variances that are not 0 and 1
     module.eval()
     with torch.no_grad():
         fine, places, _ = module(torch.tensor(image[:1]))
-    arrays = {name: a.astype(np.float32) for name, a in module.fuse_weights().items()}
-    maps = Network("photo", arrays).predict(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
-    assert maps.fine[..., 0] == pytest.approx(torch.sigmoid(fine)[0, 0].numpy(), abs=5e-3)
-    assert maps.embedding[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
+    save_weights(tmp_path / "own.npz", kind, module.export_weights())
+    maps = Network.load(tmp_path / "own.npz", kind).predict(image[0].transpose(1, 2, 0) * INPUT_SCALE + INPUT_MEAN)
+    assert maps.fine == pytest.approx(torch.sigmoid(fine)[0].permute(1, 2, 0).numpy(), abs=5e-3)
+    if places is not None:
+        assert maps.embedding[::4, ::4] == pytest.approx(places[0].permute(1, 2, 0).numpy(), abs=5e-2)
 
 
-def test_colours_of_crops_are_those_of_pictures():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.research.training.network_training import convert_to_lab
+class Still:
+    """Random numbers in the middle of their ranges."""
 
-    image = RNG.integers(0, 256, (20, 30, 3)).astype(np.uint8)
-    ours = convert_to_lab(torch.tensor(image / 255.0, dtype=torch.float32).permute(2, 0, 1)[None])[0].permute(1, 2, 0)
-    assert normalize_image(image).channels == pytest.approx(ours.numpy(), abs=0.01)
+    def uniform(self, low, high):
+        return (low + high) / 2
+
+    def random(self, size=None):
+        return 0.5 if size is None else np.full(size, 0.5)
+
+    def normal(self, size=None):
+        return 0.0 if size is None else np.zeros(size)
+
+    def choice(self, values):
+        return values[-1]
 
 
 def test_crops_of_no_change_are_the_picture():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from napari_gsw.research.training import network_training as crops
-
     image = RNG.integers(0, 256, (32, 32, 3)).astype(np.uint8)
     labels = RNG.integers(0, 9, (32, 32)).astype(np.int16)
-    store = crops.ImageStore([Picture(image, [labels, labels])], torch.device("cpu"))
-    still = crops.Augmentation(zoom=1.0, turn=0.0, gamma=0.0, gain=0.0, contrast=0.0, grey=0.0)
-    drawn = {name: torch.tensor(a) for name, a in crops.draw_crops(np.random.default_rng(0), (1,), 1, still).items()}
-    drawn["angle"][:], drawn["mirror"][:], drawn["position"][:] = 0, 1, 0.5
-    images, seen, extra = store.look_up(drawn, 32)
+    picture = Picture(image, [labels, labels])
+    still = Augmentation(zoom=1.0, turn=0.0, gamma=1.0, gain=1.0, contrast=1.0, grey=0, invert=0, shuffle=0, noise=1.0)
+    cropped, seen, extra, zoom = crop_picture(picture, still, 32, Still())
     assert extra is None
-    assert images[0].permute(1, 2, 0).numpy() == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
-    assert np.array_equal(seen[0, 1].numpy(), labels)
+    assert zoom == 1
+    assert cropped == pytest.approx(np.maximum(image / 255, 1e-4), abs=1e-5)
+    assert np.array_equal(seen[1], labels)
+
+
+@pytest.mark.parametrize("kind", ["photo", "objects"])
+def test_crops_are_drawn_by_their_seed(kind):
+    image, labels = discs()
+    picture = make_picture(to_uint8(image), labels)
+    crops = Crops(kind, [picture if kind == "objects" else picture._replace(targets=None)], 32, 3, seed=4)
+    first, again, second = crops[0], crops[0], crops[1]
+    assert len(crops) == 3
+    assert all(np.array_equal(values, again[name]) for name, values in first.items())
+    assert not np.array_equal(first["image"], second["image"])
+    channels = 1 if kind == "photo" else 5
+    assert first["image"].shape == (3, 32, 32)
+    assert first["target"].shape == first["weight"].shape == (channels, 32, 32)
+    assert 0 <= first["target"].min() <= first["target"].max() <= 1
+    assert first["pairs"].shape == (len(first["same"]), 2)
+    assert first["pairs"].max() < 8 * 8
+    assert {name: values.dtype.kind for name, values in first.items()}.pop("pairs") == "i"
+
+
+def test_borders_and_contacts_are_where_labels_meet():
+    labels = np.zeros((12, 20), np.int16)
+    labels[2:10, 2:8], labels[2:10, 9:15] = 1, 2
+    target, weight = make_object_targets(labels, np.full((2, 12, 20), 0.5, np.float32), 2.0)
+    mask, outline, centre, contact, width = target
+    assert np.array_equal(mask, labels > 0)
+    assert outline[5, 7] == outline[5, 8] == outline[5, 9] == 1 > outline[5, 5]
+    assert np.array_equal(np.flatnonzero(contact[5]), [7, 8, 9])
+    assert np.array_equal(centre, 0.5 * mask)
+    assert np.allclose(width, 0.7)
+    assert weight[3, 5, 8] == 6
+    borders = find_borders(np.repeat([[0, 0, 0, 0, 1, 1, 1, 1]], 6, axis=0))
+    assert np.array_equal(borders[3], [0, 0, 1, 1, 1, 0, 0, 0])
 
 
 def test_reliability_says_how_often_what_was_said_is_so():

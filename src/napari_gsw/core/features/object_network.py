@@ -30,7 +30,7 @@ from napari_gsw.core.image.focus import (
 from napari_gsw.core.image.foreground_signal import discriminant_weights
 from napari_gsw.core.image.normalized_image import normalize_image
 
-# Channels of the maps; see KINDS in research/training/onnx_export.py.
+# Channels of the maps.
 INSIDE, OUTLINE, CENTRE, CONTACT, WIDTH = range(5)
 # Channel WIDTH is 0 for objects of 4 pixels and 1 for 128, on a log scale.
 MIN_WIDTH, OCTAVES = 4.0, 5.0

@@ -15,19 +15,25 @@ days without a GPU; see docs/training.md.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.network import hash_weights
+from napari_gsw.core.threads import count_cores
 from napari_gsw.files.output_folder import replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.research.evaluation.data_sets import list_bsds, list_labelled_folder
-from napari_gsw.research.training.onnx_export import save_weights
-from napari_gsw.research.training.pictures import Picture, draw_shapes, read_objects, read_photograph
+from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
+from napari_gsw.research.training.pictures import Crops, draw_shapes, read_objects, read_photograph
 
 # The network of all images has another seed than those of the folds, which are numbered from 0.
 ALL_IMAGES_SEED = 100
@@ -63,81 +69,64 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Train the network of all images and those of the folds, and write them."""
+    """Train the networks of the folds and the one of all images, and write them."""
     options = parse_arguments(words)
     import torch
 
-    from napari_gsw.research.training.network_training import ImageStore, Trainer, TrainingOptions, train
+    from napari_gsw.research.training.unet import train
 
+    has_cuda = torch.cuda.is_available()
+    device = ("cuda" if has_cuda else "cpu") if options.device == "auto" else options.device
+    if device not in ("cpu", "cuda") or (device == "cuda" and not has_cuda):
+        raise InputError(f"device must be auto, cpu or cuda where there is one, not {device!r}")
     has_bsds = Path(options.folder, "groundTruth").is_dir()
     examples = list_bsds(options.folder, options.split) if has_bsds else list_labelled_folder(options.folder)
     if options.folds > len(examples):
         raise InputError(f"folds must be at most the number of images, {len(examples)}, not {options.folds}")
-    device = choose_device(options.device)
     read = read_photograph if options.kind == "photo" else read_objects
     pictures = [read(example) for example in examples]
     others = list_labelled_folder(options.more) if options.more and options.kind == "objects" else []
     common = [picture for example in others for picture in read(example)]
     if options.kind == "objects":
         common += draw_shapes(np.random.default_rng(options.seed), N_DRAWN, options.side)
-    training = TrainingOptions(options.steps, options.batch, options.side)
-    trainers: dict[str, Trainer] = {}
-    for left_out in [*range(options.folds), None]:
-        seen: list[Picture] = []
-        unseen: list[Picture] = []
-        for number, some in enumerate(pictures):
-            (unseen if left_out is not None and number % options.folds == left_out else seen).extend(some)
-        trainers["network" if left_out is None else f"fold{left_out}"] = Trainer(
-            options.kind,
-            ImageStore([*seen, *common], device),
-            ImageStore(unseen, device) if unseen else None,
-            training,
-            options.seed + (ALL_IMAGES_SEED if left_out is None else left_out),
-        )
-
-    def report(step: int) -> None:
-        losses = [
-            f"{name} {trainer.curve[-1][1]:.4f}" + (f" ({trainer.test_curve[-1][1]:.4f})" if trainer.test_curve else "")
-            for name, trainer in trainers.items()
-        ]
-        print(f"step {step}: {', '.join(losses)}", file=sys.stderr)
-
-    torch.backends.cudnn.benchmark = True
-    train(list(trainers.values()), report)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    for name, trainer in trainers.items():
-        about = {"seed": trainer.seed, "steps": options.steps, "pictures": len(trainer.images)}
-        print(f"{name} {save_weights(out / f'{name}.npz', options.kind, trainer.module.fuse_weights(), **about)}")
-    draw_curves(trainers, out / "curves.png")
+    n_workers = count_cores() if device == "cuda" else 0
+    curves = {}
+    for left_out in [*range(options.folds), None]:
+        name, number = ("network", ALL_IMAGES_SEED) if left_out is None else (f"fold{left_out}", left_out)
+        fold_of = np.arange(len(pictures)) % max(options.folds, 1)
+        unseen = [p for some, fold in zip(pictures, fold_of, strict=True) if fold == left_out for p in some]
+        seen = [p for some, fold in zip(pictures, fold_of, strict=True) if fold != left_out for p in some] + common
+        crops = Crops(options.kind, seen, options.side, options.steps * options.batch, options.seed + number)
+        others_crops = replace(crops, pictures=unseen) if unseen else None
 
+        def report(line: str, name: str = name) -> None:
+            print(f"{name}, {line}", file=sys.stderr)
 
-def choose_device(name: str) -> Any:
-    """Choose the device: a GPU if there is one, unless another is named."""
-    import torch
-
-    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
-    if chosen not in ("cpu", "cuda") or (chosen == "cuda" and not torch.cuda.is_available()):
-        raise InputError(f"device must be auto, cpu or cuda where there is one, not {name!r}")
-    return torch.device(chosen)
-
-
-def draw_curves(trainers: dict[str, Any], path: Path) -> None:
-    """Draw the losses on training images in grey, and those on images not seen in colour."""
-    from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
-
+        module, *curves[name] = train(crops, others_crops, options.batch, torch.device(device), n_workers, report)
+        about = {"seed": crops.seed, "steps": options.steps, "pictures": len(seen)}
+        print(f"{name} {save_weights(out / f'{name}.npz', options.kind, module.export_weights(), **about)}")
     figure = make_figure(6.4, 4.0)
     axes = figure.subplots()
-    for number, (name, trainer) in enumerate(trainers.items()):
-        axes.plot(*zip(*trainer.curve, strict=True), color=PAPER_INK, linewidth=1)
-        if trainer.test_curve:
-            ink = INKS[number % len(INKS)]
-            axes.plot(*zip(*trainer.test_curve, strict=True), color=ink, label=f"{name}, images not seen")
-    if len(trainers) > 1:
+    for k, (name, (curve, test_curve)) in enumerate(curves.items()):
+        axes.plot(*zip(*curve, strict=True), color=PAPER_INK, linewidth=1)
+        if test_curve:
+            axes.plot(*zip(*test_curve, strict=True), color=INKS[k % len(INKS)], label=f"{name}, images not seen")
+    if len(curves) > 1:
         axes.legend(frameon=False, fontsize=8)
     tidy_axes(axes, "steps", "loss", "training (grey: training images)")
-    with replace_atomically(path) as scratch:
+    with replace_atomically(out / "curves.png") as scratch:
         save_figure(figure, scratch)
+
+
+def save_weights(path: str | PathLike[str], kind: str, arrays: Mapping[str, NDArray[np.float16]], **header: Any) -> str:
+    """Write weights by their names in the graph, and what else there is to say of them; return their hash."""
+    sha256 = hash_weights(arrays)
+    content: dict[str, Any] = {"about": np.array(json.dumps({"kind": kind, "sha256": sha256, **header})), **arrays}
+    with open(path, "wb") as file:  # savez would add .npz to a name without it
+        np.savez(file, **content)
+    return sha256
 
 
 if __name__ == "__main__":
