@@ -31,6 +31,6 @@ from .core.settings import Settings as Settings
 from .core.settings.presets import PRESETS as PRESETS
 from .core.settings.presets import preset as preset
 from .core.versions import __version__ as __version__
-from .files.autosave import Autosave as Autosave
+from .files.session_file import Autosave as Autosave
 from .files.session_file import open_session as open_session
 from .files.session_file import save_session as save_session

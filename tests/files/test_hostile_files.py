@@ -87,7 +87,7 @@ def test_an_annotation_with_entities(tmp_path):
 
 
 def test_ome_metadata_with_entities(tmp_path):
-    from napari_gsw.files.provenance import read_provenance
+    from napari_gsw.files.results import read_provenance
 
     xml = f'{BOMB}<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image><Description>&a9;'
     xml += "</Description></Image></OME>"

@@ -286,8 +286,6 @@ def test_an_autosave_that_fails_tells_it_once_and_the_run_goes_on(tmp_path):
 
 
 def test_whoever_leaves_an_autosave_does_not_wait_for_what_is_written(tmp_path, monkeypatch):
-    from napari_gsw.files import autosave
-
     begun, may_end, deeds = threading.Event(), threading.Event(), []
 
     def slow_save(path, session):
@@ -295,7 +293,7 @@ def test_whoever_leaves_an_autosave_does_not_wait_for_what_is_written(tmp_path, 
         assert may_end.wait(60)
         deeds.append("saved")
 
-    monkeypatch.setattr(autosave, "save_session", slow_save)
+    monkeypatch.setattr(session_file, "save_session", slow_save)
     keep = gsw.Autosave(tmp_path / "auto.zarr.zip")
     keep.save(lambda: "session")
     assert begun.wait(60)
@@ -308,8 +306,6 @@ def test_whoever_leaves_an_autosave_does_not_wait_for_what_is_written(tmp_path, 
 
 
 def test_an_autosave_that_fails_as_nobody_expects_tells_it_and_tries_again(tmp_path, monkeypatch):
-    from napari_gsw.files import autosave
-
     reasons, saved, sentences = [MemoryError(), ValueError("before 1980"), None], [], []
 
     def failing_save(path, session):
@@ -317,7 +313,7 @@ def test_an_autosave_that_fails_as_nobody_expects_tells_it_and_tries_again(tmp_p
             raise reason
         saved.append(session)
 
-    monkeypatch.setattr(autosave, "save_session", failing_save)
+    monkeypatch.setattr(session_file, "save_session", failing_save)
     keep = gsw.Autosave(tmp_path / "auto.zarr.zip", every=0.0, tell=sentences.append)
     for session in ("first", "second", "third"):
         assert keep.due

@@ -33,10 +33,9 @@ from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
 from napari_gsw.core.versions import package_version
-from napari_gsw.files.images import find_map_file, open_map_file, read_image, read_labels
+from napari_gsw.files.images import find_map_file, is_zarr, open_map_file, read_image, read_labels
 from napari_gsw.files.output_folder import PROVENANCE, output_folder, provenance_digest, sibling_name
 from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
-from napari_gsw.files.zarr_io import is_zarr
 from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
 # Stands for the name of an image, without its ending, in the name of a map's file.

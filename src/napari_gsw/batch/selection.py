@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.files.images import is_zarr
 from napari_gsw.files.output_folder import base_name, sibling_name
 from napari_gsw.files.results import SIBLING_FILES
-from napari_gsw.files.zarr_io import is_zarr
 
 # Endings of image files; folders count if they are a zarr.
 ENDINGS = (

@@ -109,7 +109,7 @@ def read_settings_file(path: str) -> SettingsFile:
 
     Plain JSON has a value for each setting by name, and may have ``method`` and ``seed``.
     """
-    from napari_gsw.files.provenance import read_provenance
+    from napari_gsw.files.results import read_provenance
 
     record = read_provenance(path)
     parts = record.get("parts")  # slices of a stack, which must have the same settings

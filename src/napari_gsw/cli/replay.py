@@ -50,10 +50,10 @@ def run_replay(arguments: argparse.Namespace) -> int:
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.interactive.replay import replay
     from napari_gsw.core.posterior.result import MethodResult
-    from napari_gsw.files import geometry, images, output_folder, results, session_file, zarr_io
+    from napari_gsw.files import geometry, images, output_folder, results, session_file
 
     session = session_file.open_session(arguments.session)
-    if arguments.image is not None and os.path.isdir(arguments.image) and not zarr_io.is_zarr(arguments.image):
+    if arguments.image is not None and os.path.isdir(arguments.image) and not images.is_zarr(arguments.image):
         return _replay_folder(arguments)
     saved = session.run
     if "images" in saved.looks:

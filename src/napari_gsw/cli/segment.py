@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.core.sampler.snapshot import Snapshot
-    from napari_gsw.files.autosave import Autosave
     from napari_gsw.files.geometry import Geometry
+    from napari_gsw.files.session_file import Autosave
     from napari_gsw.methods import Choice
 
 OTHER_IMAGES = (".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -97,8 +97,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     arrays: dict[str, Any] = {}
     for name in ("mask", "sites", "seeds", "init", *MAPS):
         if (path := getattr(arguments, name)) is not None:
-            read = images.open_labels if lazily else images.read_labels
-            arrays[name] = images.open_map_file(path, lazily) if name in MAPS else read(path)
+            arrays[name] = (images.open_map_file if name in MAPS else images.read_labels)(path, lazily)
     folder, labels_name = resolve_target(arguments, lazily)
     # What is in the way shows before the chain begins.
     samples = methods.METHODS[choice.method].samples
@@ -126,8 +125,7 @@ def open_checkpoint(
             raise InputError("--resume goes on with the run in a checkpoint: name it with --checkpoint FILE")
         yield None, None
         return
-    from napari_gsw.files.autosave import Autosave
-    from napari_gsw.files.session_file import open_session
+    from napari_gsw.files.session_file import Autosave, open_session
 
     if choice.method != "gsw":
         raise InputError(f"{choice.method} has no state to save; leave --checkpoint out")

@@ -63,34 +63,28 @@ def make_geometry(
     letters = DEFAULT_AXES[ndim] if axes is None else axes.upper()
     if len(letters) != ndim or len(set(letters)) != ndim or not set("YX") <= set(letters) <= set("TCZYX"):
         raise InputError(f"axes must be {ndim} different letters of TCZYX with Y and X among them, not {axes!r}")
-    size = _by_axis("scale", letters, scale)
+
+    def by_axis(name: str, values: Sequence[float]) -> dict[str, float]:
+        try:
+            numbers = [float(value) for value in values]
+        except (TypeError, ValueError):
+            raise InputError(f"{name} must be one number for each axis, not {values!r}") from None
+        if len(numbers) != ndim or not np.isfinite(numbers).all():
+            raise InputError(f"{name} must be one finite number for each of the axes {letters}, not {tuple(numbers)}")
+        return dict(zip(letters, numbers, strict=True))
+
+    size = {} if scale is None else by_axis("scale", scale)
     if not all(size.values()):
         raise InputError(f"scale must not be 0 along any axis, not {tuple(size.values())}")
-    return Geometry(letters, size, _units_by_axis(letters, units), _by_axis("translate", letters, translate))
-
-
-def _by_axis(name: str, axes: str, values: Sequence[float] | None) -> dict[str, float]:
-    if values is None:
-        return {}
-    try:
-        numbers = [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be one number for each axis, not {values!r}") from None
-    if len(numbers) != len(axes) or not np.isfinite(numbers).all():
-        raise InputError(f"{name} must be one finite number for each of the axes {axes}, not {tuple(numbers)}")
-    return dict(zip(axes, numbers, strict=True))
-
-
-def _units_by_axis(axes: str, units: object) -> dict[str, str]:
-    if units is None:
-        return {}
+    origin = {} if translate is None else by_axis("translate", translate)
     if isinstance(units, str) or not isinstance(units, Sequence):
-        units = [units if axis in "ZYX" else None for axis in axes]
-    if len(units) != len(axes):
-        raise InputError(f"units must be one for each of the axes {axes}, not {len(units)}")
-    names = {a: normalize_unit(unit) for a, unit in zip(axes, units, strict=True) if a != "C" and unit is not None}
+        units = [units if axis in "ZYX" else None for axis in letters]
+    if len(units) != ndim:
+        raise InputError(f"units must be one for each of the axes {letters}, not {len(units)}")
+    names = {a: normalize_unit(unit) for a, unit in zip(letters, units, strict=True) if a != "C" and unit is not None}
     # A unit of time along an axis of space, or the reverse, means nothing.
-    return {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
+    names = {axis: name if (name in TIMES) == (axis == "T") else PIXEL for axis, name in names.items()}
+    return Geometry(letters, size, names, origin)
 
 
 def normalize_unit(unit: object) -> str:

@@ -26,7 +26,6 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import list_levels, read_group_axes, to_dask_pyramid
 from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
 from napari_gsw.files.geometry import UNKNOWN, Geometry, normalize_unit, pixel_sizes
-from napari_gsw.files.zarr_io import is_zarr
 
 TIFF_SUFFIXES = (".tif", ".tiff")
 # Formats that are read when a session names the file. Nothing in a file of these formats is executed.
@@ -42,20 +41,9 @@ ALWAYS = 2**29
 MAX_COMPRESSION = 1100
 
 
-def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
-    """Read a TIFF (also OME and ImageJ), .npy, zarr folder (its finest level), or what imageio reads.
-
-    Returns the pixels and a letter of ZYXCS for each axis, without axes of length 1; or all axes and ``auto`` if the
-    file does not name them.
-    """
-    file = Path(path)
-    array, axes = _read(file)
-    if axes != "auto":
-        return _drop_single_axes(array, axes, file)
-    has_alpha = file.suffix.lower() not in (*TIFF_SUFFIXES, ".npy") and not is_zarr(file)
-    if has_alpha and array.ndim == 3 and array.shape[-1] == 2:  # grey with alpha
-        array = array[..., 0]
-    return array, axes
+def is_zarr(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder is a zarr group or array, of format 2 or 3."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
 
 
 def is_image_file(path: str | os.PathLike[str]) -> bool:
@@ -63,14 +51,25 @@ def is_image_file(path: str | os.PathLike[str]) -> bool:
     return is_zarr(path) or (Path(path).suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path))
 
 
-def read_layer_data(path: str | os.PathLike[str]) -> Any:
-    """Read the data of an image layer from a file of an image format, with all axes; zarr folders stay on disk.
+def read_image(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
+    """Read a TIFF (also OME and ImageJ), .npy, zarr folder (its finest level), or what imageio reads.
 
-    Only the readers of this module are used, whatever other plugins offer for the name.
+    Returns the pixels and a letter of ZYXCS for each axis, without axes of length 1; or all axes and ``auto`` if the
+    file does not name them.
     """
-    if not is_image_file(path):
-        raise InputError(f"{os.fspath(path)!r} is not an image file that can be read; open the image first")
-    return to_dask_pyramid(open_image(path)[0]) if is_zarr(path) else _read(Path(path))[0]
+    array, axes = _read(path)
+    if axes == "auto":
+        may_have_alpha = Path(path).suffix.lower() not in (*TIFF_SUFFIXES, ".npy") and not is_zarr(path)
+        return (array[..., 0] if may_have_alpha and array.ndim == 3 and array.shape[-1] == 2 else array), axes
+    keep = [i for i, (a, length) in enumerate(zip(axes, array.shape, strict=True)) if length > 1 or a in "YX"]
+    array, axes = array.reshape([array.shape[i] for i in keep]), "".join(axes[i] for i in keep)
+    if "T" in axes:
+        n_times = array.shape[axes.index("T")]
+        raise InputError(f"{str(path)!r} has a time axis of {n_times}; give one time point at a time")
+    if "Z" not in axes:  # a plain stack of pages says nothing about its third axis
+        for unknown in "IQ":
+            axes = axes.replace(unknown, "Z", 1)
+    return array, axes if set(axes) <= set("ZYXCS") else "auto"
 
 
 def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
@@ -87,54 +86,62 @@ def open_image(path: str | os.PathLike[str]) -> tuple[Any, str]:
     return node, "auto"
 
 
-def read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read a label image, of a boolean or integer type."""
-    array, _ = read_image(path)
-    _check_whole_numbers(array, path)
-    return array
+def read_layer_data(path: str | os.PathLike[str]) -> Any:
+    """Read the data of an image layer from a file of an image format, with all axes; zarr folders stay on disk.
+
+    Only the readers of this module are used, whatever other plugins offer for the name.
+    """
+    if not is_image_file(path):
+        raise InputError(f"{os.fspath(path)!r} is not an image file that can be read; open the image first")
+    return to_dask_pyramid(open_image(path)[0]) if is_zarr(path) else _read(path)[0]
 
 
-def open_labels(path: str | os.PathLike[str]) -> Any:
-    """Read a label image, but open the finest level of a zarr folder without reading its pixels."""
-    if not is_zarr(path):
-        return read_labels(path)
-    array = list_levels(open_image(path)[0])[0]
-    _check_whole_numbers(array, path)
-    return array
-
-
-def _check_whole_numbers(array: Any, path: str | os.PathLike[str]) -> None:
+def read_labels(path: str | os.PathLike[str], lazily: bool = False) -> Any:
+    """Read a label image, of a boolean or integer type; with `lazily`, a zarr folder is opened and not read."""
+    array = list_levels(open_image(path)[0])[0] if lazily and is_zarr(path) else read_image(path)[0]
     if array.dtype.kind not in "bui":
         raise InputError(f"{str(path)!r} must hold whole numbers, not {array.dtype}")
+    return array
 
 
-def _read(file: Path) -> tuple[NDArray[Any], str]:
+def _read(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
     """Read an array as the file has it, and its axes where the file names them."""
-    is_folder = is_zarr(file)
+    file = Path(path)
+    is_folder, suffix = is_zarr(file), file.suffix.lower()
     if not is_folder and not os.path.isfile(file):  # unlike Path.is_file, false for a name that no file can have
         raise InputError(f"{str(file)!r} is not a file")
     try:
+        stored = sum(part.stat().st_size for part in (file, *file.rglob("*")) if part.is_file())
         if is_folder:
             node, _ = open_image(file)
             finest = list_levels(node)[0]
-            check_promise(math.prod(finest.shape) * finest.dtype.itemsize, stored_size(file))
+            check_promise(math.prod(finest.shape) * finest.dtype.itemsize, stored)
             letters = read_group_axes(node)
             return np.asarray(finest[...]), letters if letters and len(letters) == finest.ndim else "auto"
-        if file.suffix.lower() in TIFF_SUFFIXES:
-            with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
+        if suffix in TIFF_SUFFIXES:
+            with open_tiff(file) as tiff:
                 if len(tiff.pages) == 0:
                     raise ValueError("the TIFF has no page")
-                if tiff.is_ome:  # before tifffile parses it
-                    refuse_entities(str(tiff.pages.first.description))
                 series = tiff.series[0]
-                check_promise(math.prod(series.shape) * series.dtype.itemsize, stored_size(file))
+                check_promise(math.prod(series.shape) * series.dtype.itemsize, stored)
                 return series.asarray(), series.axes
-        if file.suffix.lower() == ".npy":
-            _check_npy(file)
+        if suffix == ".npy":
+            with file.open("rb") as content:  # NumPy would ask for the memory before it sees that the file is too short
+                version = np.lib.format.read_magic(content)
+                formats = np.lib.format
+                read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
+                shape, _, dtype = read(content)
+            if not dtype.hasobject and math.prod(shape) * dtype.itemsize > stored:  # NumPy itself refuses objects
+                raise ValueError("it promises more numbers than it holds")
             return np.load(file, allow_pickle=False), "auto"
         with silence_logger("tifffile"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            array = _decode(file.read_bytes(), file.suffix)
+            try:  # in memory: given a name, decoders that fail leave the file open
+                array = np.asarray(iio.imread(file.read_bytes(), **({"extension": file.suffix} if suffix else {})))
+            except OSError as error:
+                if "backend" in str(error):  # a message for readers of imageio's manual
+                    raise ValueError("it is damaged, or in a format that no reader here knows") from None
+                raise
         if array.size == 0:
             raise ValueError("it holds no pixel")
     except InputError:
@@ -145,26 +152,13 @@ def _read(file: Path) -> tuple[NDArray[Any], str]:
     return array, "auto"
 
 
-def _decode(content: bytes, suffix: str) -> NDArray[Any]:
-    """Decode an image in memory: given a name, decoders that fail leave the file open."""
-    hint: dict[str, Any] = {"extension": suffix} if suffix else {}
-    try:
-        return np.asarray(iio.imread(content, **hint))
-    except OSError as error:
-        if "backend" in str(error):  # a message for readers of imageio's manual
-            raise ValueError("it is damaged, or in a format that no reader here knows") from None
-        raise
-
-
-def _check_npy(file: Path) -> None:
-    """Refuse a header that promises more than follows; NumPy would ask for the memory first."""
-    with file.open("rb") as content:
-        version = np.lib.format.read_magic(content)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(content)
-    # NumPy itself refuses objects.
-    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > file.stat().st_size:
-        raise ValueError("it promises more numbers than it holds")
+@contextmanager
+def open_tiff(file: Path) -> Iterator[tifffile.TiffFile]:
+    """Open a TIFF, whose OME-XML must not define entities, before tifffile parses it."""
+    with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
+        if len(tiff.pages) and tiff.is_ome:
+            refuse_entities(str(tiff.pages.first.description))
+        yield tiff
 
 
 @contextmanager
@@ -179,19 +173,6 @@ def silence_logger(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _drop_single_axes(array: NDArray[Any], axes: str, file: Path) -> tuple[NDArray[Any], str]:
-    """Drop axes of length 1; the others must be space, channels or samples."""
-    keep = [i for i, (a, length) in enumerate(zip(axes, array.shape, strict=True)) if length > 1 or a in "YX"]
-    array, axes = array.reshape([array.shape[i] for i in keep]), "".join(axes[i] for i in keep)
-    if "T" in axes:
-        n_times = array.shape[axes.index("T")]
-        raise InputError(f"{str(file)!r} has a time axis of {n_times}; give one time point at a time")
-    if "Z" not in axes:  # a plain stack of pages says nothing about its third axis
-        for unknown in "IQ":
-            axes = axes.replace(unknown, "Z", 1)
-    return array, axes if set(axes) <= set("ZYXCS") else "auto"
-
-
 def read_geometry(path: str | os.PathLike[str]) -> Geometry:
     """Read the pixel size and its unit from a file, by axis; the axes of the geometry stay empty."""
     file = Path(path)
@@ -199,7 +180,8 @@ def read_geometry(path: str | os.PathLike[str]) -> Geometry:
         if is_zarr(file):
             return _zarr_geometry(open_image(file)[0])
         if file.suffix.lower() in TIFF_SUFFIXES and os.path.isfile(file):
-            return _tiff_geometry(file)
+            with open_tiff(file) as tiff:
+                return _ome_geometry(tiff) if tiff.is_ome else _imagej_geometry(tiff) if tiff.is_imagej else UNKNOWN
     except Exception:  # broken metadata; the image itself is read, or refused, elsewhere
         return UNKNOWN
     return UNKNOWN
@@ -219,12 +201,8 @@ def read_spacing(path: str | os.PathLike[str], axes: str) -> str:
     return "auto" if normalize_spacing(sizes) is None else format_spacing(sizes)
 
 
-def _tiff_geometry(file: Path) -> Geometry:
-    with silence_logger("tifffile"), tifffile.TiffFile(file) as tiff:
-        if not tiff.is_ome:
-            return _imagej_geometry(tiff) if tiff.is_imagej else UNKNOWN
-        refuse_entities(str(tiff.pages.first.description))
-        image = tifffile.xml2dict(tiff.ome_metadata)["OME"]["Image"]
+def _ome_geometry(tiff: Any) -> Geometry:
+    image = tifffile.xml2dict(tiff.ome_metadata)["OME"]["Image"]
     pixels = (image[0] if isinstance(image, list) else image)["Pixels"]
     known = [axis for axis in "ZYX" if f"PhysicalSize{axis}" in pixels]
     units = {axis: normalize_unit(pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in known}
@@ -273,25 +251,14 @@ def _zarr_geometry(node: Any) -> Geometry:
 def open_map_file(path: str | os.PathLike[str], lazily: bool = False) -> Any:
     """Read the array of a file, a zarr folder, or a data set in HDF5 (``file.h5/dataset``).
 
-    With `lazily`, what is stored in chunks is opened and not read.
+    With `lazily`, what is stored in chunks is opened and not read. Without a name, the data set is the only one, or one
+    with a usual name.
     """
     file = find_map_file(Path(path))
-    if file.suffix.lower() in HDF5 and os.path.isfile(file):
-        return _open_hdf5(file, Path(path).relative_to(file).as_posix().removeprefix("."), lazily)
-    array = open_image(path)[0]
-    if isinstance(array, np.ndarray):
-        return array
-    finest = list_levels(array)[0]
-    return finest if lazily else np.asarray(finest[...])
-
-
-def find_map_file(path: Path) -> Path:
-    """Return the file or folder of a path that may continue inside an HDF5 file."""
-    return next((parent for parent in (path, *path.parents) if parent.suffix.lower() in HDF5), path)
-
-
-def _open_hdf5(file: Path, dataset: str, lazily: bool) -> Any:
-    """Open the named data set, the only one, or one with a usual name."""
+    if file.suffix.lower() not in HDF5 or not os.path.isfile(file):
+        array = open_image(path)[0]
+        array = array if isinstance(array, np.ndarray) else list_levels(array)[0]
+        return array if lazily else np.asarray(array[...])
     try:
         import h5py
     except ImportError:
@@ -303,16 +270,20 @@ def _open_hdf5(file: Path, dataset: str, lazily: bool) -> Any:
     names: list[str] = []
     opened.visititems(lambda name, node: names.append(name) if isinstance(node, h5py.Dataset) else None)
     usual = (name for usual in USUAL_NAMES for name in names if name.split("/")[-1] == usual)
+    dataset = Path(path).relative_to(file).as_posix().removeprefix(".")
     chosen = dataset or (names[0] if len(names) == 1 else next(usual, ""))
     if chosen not in names:
         problem = f"has no data set {dataset!r}" if dataset else "has several data sets"
         raise InputError(f"{str(file)!r} {problem}: name one, as in {file.name}/NAME ({', '.join(names) or 'none'})")
-    array = opened[chosen]
     if lazily:
-        return array
-    values = np.asarray(array[...])
-    opened.close()
-    return values
+        return opened[chosen]
+    with opened:
+        return np.asarray(opened[chosen][...])
+
+
+def find_map_file(path: Path) -> Path:
+    """Return the file or folder of a path that may continue inside an HDF5 file."""
+    return next((parent for parent in (path, *path.parents) if parent.suffix.lower() in HDF5), path)
 
 
 def check_promise(
@@ -323,22 +294,17 @@ def check_promise(
     advice: str = "as zarr it is read in blocks",
 ) -> None:
     """Raise ValueError if an array of `size` bytes cannot come from `stored` bytes of a file, or exceeds the memory."""
+
+    def format_bytes(count: int) -> str:
+        for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+            if count >= size:
+                return f"{count / size:.0f} {unit}"
+        return f"{count} bytes"
+
     if size > ALWAYS and size > max_compression * stored:
-        raise ValueError(f"it promises {subject} of {_format_bytes(size)} in a file of {_format_bytes(stored)}")
+        raise ValueError(f"it promises {subject} of {format_bytes(size)} in a file of {format_bytes(stored)}")
     if size > psutil.virtual_memory().total:
-        raise ValueError(f"{subject} of {_format_bytes(size)} does not fit into memory; {advice}")
-
-
-def stored_size(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a folder."""
-    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
-
-
-def _format_bytes(count: int) -> str:
-    for size, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= size:
-            return f"{count / size:.0f} {unit}"
-    return f"{count} bytes"
+        raise ValueError(f"{subject} of {format_bytes(size)} does not fit into memory; {advice}")
 
 
 def parse_xml(content: str | bytes) -> ET.Element:

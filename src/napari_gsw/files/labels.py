@@ -1,4 +1,4 @@
-"""Label image files: ImageJ, plain and OME TIFF, PNG, NumPy and OME-Zarr."""
+"""Label image files: ImageJ, plain and OME TIFF, PNG, NumPy and OME-Zarr with coarser levels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ import tifffile
 from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.lazy import is_lazy
+from napari_gsw.core.image.block_grid import make_grid
+from napari_gsw.core.image.lazy import is_lazy, map_blocks, read
 from napari_gsw.files.geometry import LENGTHS, PIXEL, TIMES, Geometry, make_geometry, reorder_axes
 from napari_gsw.files.output_folder import PROVENANCE, base_name, check_overwrite, output_folder, sibling_name
-from napari_gsw.files.zarr_io import OME_ORDER, write_zarr
 
 CLASSIC_TIFF = 2**32 - 2**25  # bytes; more need BigTIFF, which ImageJ does not read
-IMAGEJ_ORDER = "TZCYX"
+IMAGEJ_ORDER, OME_ORDER = "TZCYX", "TCZYX"
 # ImageJ gives the time between two frames in seconds.
 SECONDS = {"nanosecond": 1e-9, "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+NGFF = "0.5"
+# The coarsest level of an OME-Zarr has about this many pixels along each axis, for viewers that show a whole level.
+COARSEST = 512
+# Pixels of a lazy image that are written at a time.
+WRITTEN_PIXELS = 2**22
 
 # Common names of axes, in lower case.
 AXIS_NAMES = {
@@ -33,7 +38,6 @@ AXIS_NAMES = {
     "X": "x column columns col width",
 }
 LETTERS = {name: letter for letter, names in AXIS_NAMES.items() for name in names.split()}
-
 # Labels from `cast_labels`, path, geometry, name of the image, provenance as JSON.
 Writer = Callable[[NDArray[Any], Path, Geometry, str, str | None], None]
 
@@ -90,10 +94,9 @@ def write_labels(
 
 
 def write_with_siblings(target: Path, write: Callable[[Path], Path], overwrite: Collection[str]) -> Path:
-    """Write labels and the files beside them, all or none, and return the file of the labels.
+    """Write labels and the files beside them, all or none, by way of a scratch folder; return the file of the labels.
 
-    `write` writes all files into a scratch folder and returns the file of the labels there; `overwrite` names foreign
-    files that may be replaced.
+    `write` does the same in the scratch folder; `overwrite` names foreign files that may be replaced.
     """
     manifest = sibling_name(target.name, PROVENANCE)
     find_writer(target.name)
@@ -151,11 +154,28 @@ def cast_labels(labels: ArrayLike) -> NDArray[Any]:
 def write_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
     """Write labels or float32 values as an ImageJ hyperstack; labels of 32 bits or over 4 GB as a plain TIFF."""
     labels, axes = reorder_axes(labels, geometry.axes, IMAGEJ_ORDER)
-    metadata: dict[str, Any] = {"axes": axes, **_imagej_calibration(geometry)}
     size = {axis: abs(length) for axis, length in geometry.size.items()}
+    metadata: dict[str, Any] = {"axes": axes}
+    if size or geometry.unit:  # without a unit ImageJ ignores the resolution
+        for key, axis in (("unit", "X"), ("yunit", "Y"), ("zunit", "Z")):
+            if axis in axes:
+                unit = geometry.unit.get(axis, PIXEL)
+                symbol = {"micrometer": "um"}.get(unit, LENGTHS.get(unit, unit))
+                # The description is ASCII.
+                symbol = symbol if symbol.isascii() else unit.encode("ascii", "replace").decode()
+                if key == "unit" or symbol != metadata["unit"]:
+                    metadata[key] = symbol
+    if "Z" in size:
+        metadata["spacing"] = size["Z"]
+    if "T" in size and (unit := geometry.unit.get("T", "second")) in SECONDS:
+        metadata["finterval"] = size["T"] * SECONDS[unit]
+    for axis, start in geometry.origin.items():
+        if axis in "ZYX" and start:  # ImageJ's origin is the pixel at position 0
+            metadata[f"{axis.lower()}origin"] = -start / size.get(axis, 1.0)
     resolution = (1 / size["X"], 1 / size["Y"]) if size else None
     options: dict[str, Any] = {"photometric": "minisblack", "resolution": resolution, "resolutionunit": 1}  # 1: none
-    if (labels.dtype.itemsize <= 2 or labels.dtype == np.float32) and labels.nbytes <= CLASSIC_TIFF:
+    is_big = labels.nbytes > CLASSIC_TIFF
+    if (labels.dtype.itemsize <= 2 or labels.dtype == np.float32) and not is_big:
         if provenance is not None:
             metadata["Info"] = provenance
         tifffile.imwrite(path, labels, imagej=True, metadata=metadata, **options)
@@ -163,28 +183,7 @@ def write_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, 
     _check_32_bits(labels, "TIFF")
     if provenance is not None:
         metadata["provenance"] = json.loads(provenance)
-    big = labels.nbytes > CLASSIC_TIFF
-    tifffile.imwrite(path, labels, metadata=metadata, compression="zlib", bigtiff=big, **options)
-
-
-def _imagej_calibration(geometry: Geometry) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    if geometry.size or geometry.unit:  # without a unit ImageJ ignores the resolution
-        for key, axis in (("unit", "X"), ("yunit", "Y"), ("zunit", "Z")):
-            if axis in geometry.axes:
-                name = geometry.unit.get(axis, PIXEL)
-                symbol = {"micrometer": "um"}.get(name, LENGTHS.get(name, name))
-                # The description is ASCII.
-                entries[key] = symbol if symbol.isascii() else name.encode("ascii", "replace").decode()
-        entries = {key: unit for key, unit in entries.items() if key == "unit" or unit != entries["unit"]}
-    if "Z" in geometry.size:
-        entries["spacing"] = abs(geometry.size["Z"])
-    if "T" in geometry.size and (unit := geometry.unit.get("T", "second")) in SECONDS:
-        entries["finterval"] = abs(geometry.size["T"]) * SECONDS[unit]
-    for axis, start in geometry.origin.items():
-        if axis in "ZYX" and start:  # ImageJ's origin is the pixel at position 0
-            entries[f"{axis.lower()}origin"] = -start / abs(geometry.size.get(axis, 1.0))
-    return entries
+    tifffile.imwrite(path, labels, metadata=metadata, compression="zlib", bigtiff=is_big, **options)
 
 
 def write_ome_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
@@ -224,16 +223,70 @@ def write_npy(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, p
         np.save(file, labels, allow_pickle=False)
 
 
-# By the ending of a file's name; of two endings that match, the longer one comes first.
+def write_zarr(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
+    """Write unsigned labels, which may be lazy, as an OME-Zarr label image (NGFF 0.5)."""
+    attributes = {} if provenance is None else {"napari-gsw": json.loads(provenance)}
+    write_values(labels, path, geometry, name, {"image-label": {"version": NGFF}}, attributes)
+
+
+def write_values(
+    values: NDArray[Any],
+    path: Path,
+    geometry: Geometry,
+    name: str,
+    ome: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> None:
+    """Write numbers such as probabilities, which may be lazy, as an OME-Zarr image with more attributes.
+
+    Coarser levels have every second pixel; depth is halved only where it exceeds `COARSEST`.
+    """
+    import zarr
+
+    values, axes = reorder_axes(values, geometry.axes, OME_ORDER)
+    group = zarr.open_group(str(path), mode="w-", zarr_format=3)
+    datasets: list[dict[str, Any]] = []
+    max_chunk = 128 if "Z" in axes else 1024
+    step = dict.fromkeys(axes, 1)
+    while True:
+        length = dict(zip(axes, values.shape, strict=True))
+        chunks = tuple(min(max_chunk, n) if axis in "ZYX" else 1 for axis, n in length.items())
+        stored = group.create_array(
+            str(len(datasets)), shape=values.shape, dtype=values.dtype, chunks=chunks, dimension_names=[*axes.lower()]
+        )
+        if is_lazy(values):
+
+            def write(part: tuple[slice, ...], level: Any = values, stored: Any = stored) -> None:
+                stored[part] = read(level, part)
+
+            grid = make_grid(values.shape, stored.chunks, WRITTEN_PIXELS)
+            map_blocks(write, [(grid.inside(index),) for index in grid], lambda done: None)
+        else:
+            stored[...] = values
+        # A pixel of a coarser level is a pixel of the finest one: the translation is the same.
+        scale = [step[axis] * geometry.size.get(axis, 1.0) for axis in axes]
+        transforms: list[dict[str, Any]] = [{"type": "scale", "scale": scale}]
+        if geometry.origin:
+            transforms.append({"type": "translation", "translation": [geometry.origin[axis] for axis in axes]})
+        datasets.append({"path": str(len(datasets)), "coordinateTransformations": transforms})
+        if max(n for axis, n in length.items() if axis in "ZYX") <= COARSEST:
+            break
+        factor = {a: 2 if a in "YX" or (a == "Z" and length["Z"] > COARSEST) else 1 for a in axes}
+        values = values[tuple(slice(None, None, factor[axis]) for axis in axes)]
+        step = {axis: n * factor[axis] for axis, n in step.items()}
+    described = [{"name": axis.lower(), "type": {"T": "time", "C": "channel"}.get(axis, "space")} for axis in axes]
+    for axis, entry in zip(axes, described, strict=True):
+        if (unit := geometry.unit.get(axis, PIXEL)) != PIXEL:  # NGFF has no pixels: no unit means the same
+            entry["unit"] = unit
+    image = {"name": name, "type": "nearest", "axes": described, "datasets": datasets}
+    group.attrs.update({"ome": {"version": NGFF, "multiscales": [image], **(ome or {})}, **(attributes or {})})
+
+
+# By the ending of a file's name; of two endings that match, the longer one comes first. ".zarr" is also ".ome.zarr".
 WRITERS: Mapping[str, Writer] = {
-    ".ome.tif": write_ome_tiff,
-    ".ome.tiff": write_ome_tiff,
-    ".tif": write_tiff,
-    ".tiff": write_tiff,
-    ".png": write_png,
-    ".npy": write_npy,
-    ".zarr": write_zarr,  # also .ome.zarr
-}
+    ".ome.tif": write_ome_tiff, ".ome.tiff": write_ome_tiff, ".tif": write_tiff, ".tiff": write_tiff,
+    ".png": write_png, ".npy": write_npy, ".zarr": write_zarr,
+}  # fmt: skip
 
 
 def find_writer(name: str) -> Writer:

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.files.zarr_io import is_label_zarr
 
 SCRATCH = ".unfinished-"
 DAY = 86_400.0  # seconds
@@ -94,25 +93,23 @@ def writable_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
-    """Make a scratch folder inside `folder`, which is removed at the end; remove those of dead processes first."""
-    prefix = f"{SCRATCH}{_machine()}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as name:
-        for path in folder.glob(f"{SCRATCH}*"):
-            with suppress(OSError):
-                _remove_leftover(path, os.stat(name).st_mtime)
-        yield Path(name).absolute()
+    """Make a scratch folder inside `folder`, which is removed at the end.
 
-
-def _remove_leftover(path: Path, now: float) -> None:
-    """Remove the scratch folder of a process that is gone; on another machine after a day without a change."""
+    Those of processes that are gone are removed first; those of other machines after a day without a change.
+    """
     import psutil
 
-    name = re.fullmatch(re.escape(SCRATCH) + r"([0-9a-f]{12})-(\d+)-\w+", path.name)
-    if name is None or path.is_symlink() or not path.is_dir():
-        return
-    is_gone = name[1] == _machine() and not psutil.pid_exists(int(name[2]))
-    if is_gone or now - max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) > DAY:
-        shutil.rmtree(path, ignore_errors=True)
+    prefix = f"{SCRATCH}{_machine()}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as own:
+        for path in folder.glob(f"{SCRATCH}*"):
+            name = re.fullmatch(re.escape(SCRATCH) + r"([0-9a-f]{12})-(\d+)-\w+", path.name)
+            with suppress(OSError):
+                if name is not None and path.is_dir() and not path.is_symlink():
+                    is_gone = name[1] == _machine() and not psutil.pid_exists(int(name[2]))
+                    changed = max(entry.lstat().st_mtime for entry in (path, *path.rglob("*")))
+                    if is_gone or os.stat(own).st_mtime - changed > DAY:
+                        shutil.rmtree(path, ignore_errors=True)
+        yield Path(own).absolute()
 
 
 @cache
@@ -191,7 +188,7 @@ def check_overwrite(folder: Path, names: Iterable[str], manifest: str | None, ov
         if not os.path.lexists(path) or (earlier is not None and (name == manifest or earlier.owns(path))):
             continue
         is_zarr = name.lower().endswith(".zarr")
-        if is_zarr and not is_label_zarr(path):
+        if is_zarr and not _is_label_zarr(path):
             raise InputError(
                 f"cannot write {str(path)!r}: the file exists and is no OME-Zarr label image; choose another name"
             )
@@ -199,6 +196,14 @@ def check_overwrite(folder: Path, names: Iterable[str], manifest: str | None, ov
             raise InputError(f"{str(path)!r} is a folder, and a file is to be written there; choose another name")
         if not (overwrite if isinstance(overwrite, bool) else name in overwrite):
             raise _overwrite_error(path)
+
+
+def _is_label_zarr(path: Path) -> bool:
+    try:
+        node = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+        return node["node_type"] == "group" and "image-label" in node["attributes"]["ome"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _overwrite_error(path: Path) -> InputError:
@@ -245,52 +250,48 @@ def output_folder(
         yield scratch
         names = sorted(os.listdir(scratch))
         check_overwrite(target, names, manifest, overwrite)
-        if manifest is None:
-            for name in names:
-                _move(scratch / name, target / name)
-        else:
-            _place_result(scratch, target, names, manifest, overwrite)
-
-
-def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, overwrite: Overwrite) -> None:
-    """Move files to their places and list them in the manifest; without a new one, take them from an earlier one."""
-    earlier = read_manifest(target / manifest)
-    listed = {} if earlier is None else earlier.files
-    others = [name for name in names if name != manifest]
-    labels = _list_other_labels(earlier, target, names, manifest)
-    if manifest not in names:
-        for name in others:
+        if manifest in names:
+            _place_result(scratch, target, names, str(manifest), overwrite)
+            return
+        for name in names:
             _move(scratch / name, target / name)
-        if earlier is not None and listed.keys() & names:
-            if labels:
-                left = {name: digests for name, digests in listed.items() if name not in names}
+        earlier = None if manifest is None else read_manifest(target / manifest)
+        if manifest is not None and earlier is not None and earlier.files.keys() & names:
+            # These files are not of the earlier result any more.
+            if _list_other_labels(earlier, target, names, manifest):
+                left = {name: digests for name, digests in earlier.files.items() if name not in names}
                 _replace_text(scratch, target / manifest, earlier._replace(files=left).to_json())
             else:
                 (target / manifest).unlink(missing_ok=True)
-        return
+
+
+def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, overwrite: Overwrite) -> None:
+    """Move files to their places and list them in the manifest."""
+    earlier = read_manifest(target / manifest)
+    listed = {} if earlier is None else earlier.files
+    before = None if earlier is None else (target / manifest).read_text(encoding="utf-8")
     content = json.loads((scratch / manifest).read_text(encoding="utf-8"))
+    labels = _list_other_labels(earlier, target, names, manifest)
     if earlier is None or earlier.content != content:
         if overwrite is not True:
             check_sole_result(target, names, manifest)
         labels = {}  # if it is the same result in another format, both stay, and one manifest lists them
+    others = [name for name in names if name != manifest]
     new = {name: [fingerprint(scratch / name)] for name in others}
     either = {name: [*new[name], *listed.get(name, ())] for name in others}
     for name in others:  # a foreign file that may be replaced is accepted, too
         if os.path.exists(target / name) and not (target / name).is_symlink():
             either[name].append(fingerprint(target / name))
-    before = None if earlier is None else (target / manifest).read_text(encoding="utf-8")
     _replace_text(scratch, target / manifest, Manifest(content, {**listed, **either}).to_json(unfinished=True))
-    moved = 0
-    try:
-        for name in others:
+    for name in others:
+        try:
             _move(scratch / name, target / name)
-            moved += 1
-    except BaseException:
-        if not moved and before is not None:
-            _replace_text(scratch, target / manifest, before)
-        elif not moved:
-            (target / manifest).unlink()
-        raise
+        except BaseException:
+            if name == others[0] and before is not None:  # nothing has changed yet
+                _replace_text(scratch, target / manifest, before)
+            elif name == others[0]:
+                (target / manifest).unlink()
+            raise
     for name in listed.keys() - {*names, *labels}:
         if earlier is not None and os.path.lexists(target / name) and earlier.owns(target / name):
             os.replace(target / name, scratch / f".stale-{name}")
@@ -314,6 +315,9 @@ def _move(source: Path, target: Path) -> None:
         if must_move_old:
             os.replace(replaced, target)
         raise
+
+
+# Reports
 
 
 def check_writable(folder: Path, names: Iterable[str], overwrite: bool = False) -> None:
@@ -348,6 +352,5 @@ def _is_free(path: Path) -> bool:
 
 
 def _list_report(path: Path, digest: str) -> None:
-    ledger = ensure_folder(path.parent / JOURNALS) / f"files-{PROCESS}.txt"
-    with ledger.open("ab", buffering=0) as file:
+    with (ensure_folder(path.parent / JOURNALS) / f"files-{PROCESS}.txt").open("ab", buffering=0) as file:
         file.write(os.fsencode(f"{digest}  {path.name}\n"))

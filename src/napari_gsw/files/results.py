@@ -1,10 +1,11 @@
-"""All files of a segmentation, and tables and reports as CSV and JSON."""
+"""All files of a segmentation, tables and reports as CSV and JSON; the provenance in any of these files."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.posterior.calibrated_boundary import make_calibrated_boundary
 from napari_gsw.core.posterior.region_table import Columns, measure_labels
 from napari_gsw.core.posterior.result import MethodResult, Result, Trace
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import UNKNOWN, Geometry, label_geometry, scale_and_unit
-from napari_gsw.files.labels import find_writer, write_label_file, write_tiff
+from napari_gsw.files.images import TIFF_SUFFIXES, is_zarr, open_tiff, parse_xml
+from napari_gsw.files.labels import find_writer, write_label_file, write_tiff, write_values
 from napari_gsw.files.output_folder import (
     PROVENANCE,
     check_overwrite,
@@ -27,7 +30,7 @@ from napari_gsw.files.output_folder import (
     replace_atomically,
     sibling_name,
 )
-from napari_gsw.files.zarr_io import write_values
+from napari_gsw.files.session_file import is_session, open_session
 
 # Segmentations at the border of the credible ball.
 BOUNDS = ("coarsest", "finest", "farthest")
@@ -36,6 +39,7 @@ POSTERIOR_IMAGES = ("entropy", "boundary", "contour", "people", *BOUNDS)
 POSTERIOR_FILES = (*(f"{name}.tif" for name in POSTERIOR_IMAGES), "posterior.json")
 LAZY_POSTERIOR_FILES = (*(f"{name}.zarr" for name in POSTERIOR_IMAGES if name != "people"), "posterior.json")
 REGION_TABLE = "regions.csv"
+MAX_JSON_BYTES = 2**26  # a provenance with thousands of steps has a few million
 
 
 @dataclass(frozen=True)
@@ -261,3 +265,45 @@ def make_printable(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a character, as names on Windows may have
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the provenance in a JSON file, in our labels as TIFF, OME-TIFF or OME-Zarr, or in a session.
+
+    It is any JSON object, which the caller has to check.
+    """
+    file = Path(path)
+    try:
+        if is_session(file):
+            first, *others = open_session(file).runs.values()  # axes and spacing belong to an image
+            if any(run.settings != first.settings or run.seed != first.seed for run in others):
+                raise InputError(f"{str(file)!r} has runs with different settings; none of them is that of all")
+            settings = {n: v for n, v in first.settings.to_dict().items() if n not in ("axes", "spacing")}
+            content: Any = {"software": "napari-gsw", "settings": settings, "seed": first.seed}
+        elif not is_zarr(file) and file.suffix.lower() in TIFF_SUFFIXES and os.path.isfile(file):
+            with open_tiff(file) as tiff:
+                text = str(tiff.pages.first.description)
+                if tiff.imagej_metadata is not None:
+                    text = str(tiff.imagej_metadata["Info"])
+                elif tiff.is_ome:
+                    element = parse_xml(text).find("{*}Image/{*}Description")
+                    text = "" if element is None else str(element.text)
+            content = json.loads(text)
+            content = content.get("provenance", content)  # in a plain TIFF it stands beside the shape
+        else:
+            node = file / "zarr.json" if is_zarr(file) else file
+            if not os.path.isfile(node):
+                raise InputError(f"{str(path)!r} is not a file")
+            if node.stat().st_size > MAX_JSON_BYTES:
+                raise InputError(f"{str(node)!r} is too large for a file of settings")
+            content = json.loads(node.read_text(encoding="utf-8"))
+            content = content["attributes"]["napari-gsw"] if is_zarr(file) else content
+    except InputError:
+        raise
+    except Exception:  # decoders raise whatever they like, and JSON may be nested without end
+        raise InputError(
+            f"{str(path)!r} carries no settings; give a provenance.json, or labels as .tif or .zarr"
+        ) from None
+    if not isinstance(content, dict):
+        raise InputError(f"{str(path)!r} carries no settings: it is JSON, but no object with names")
+    return content

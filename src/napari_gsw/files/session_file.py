@@ -3,6 +3,7 @@
 The zip is written and read member by member, not by zarr. zarr takes 2 ms of Python for each of the hundreds of arrays
 of a session, during which the window waits for Python's lock; this takes an eighth. And a file need not be trusted:
 names, sizes and types are checked before anything is allocated. zarr reads the files, too.
+:class:`Autosave` saves a run repeatedly while it goes on, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import json
 import math
 import os
 import re
+import threading
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -195,12 +199,10 @@ def _read_json(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def _read_head(archive: zipfile.ZipFile) -> dict[str, Any]:
-    root = _read_json(archive, "zarr.json")
-    attributes = root.get("attributes") if isinstance(root, dict) else None
-    head = attributes.get(SESSION_KEY) if isinstance(attributes, dict) else None
-    if not isinstance(head, dict) or not head:
-        raise InputError("it is no session of napari-gsw")
-    return head
+    match _read_json(archive, "zarr.json"):
+        case {"attributes": {**attributes}} if isinstance(head := attributes.get(SESSION_KEY), dict) and head:
+            return head
+    raise InputError("it is no session of napari-gsw")
 
 
 def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[StoredArray]]:
@@ -224,11 +226,11 @@ def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[St
         raise InputError(f"it has format {head['version']}, of a newer napari-gsw; this one reads up to {VERSION}")
     if "content" not in head:
         raise InputError("it is empty")
-    descriptions = {name: _read_json(archive, name) for name in members if name.endswith("/zarr.json")}
+    nodes = {name: _read_json(archive, name) for name in members if name.endswith("/zarr.json")}
     stored = [
-        StoredArray.parse(name.removesuffix("/zarr.json"), description)
-        for name, description in descriptions.items()
-        if not (isinstance(description, dict) and description.get("node_type") == "group")
+        StoredArray.parse(name.removesuffix("/zarr.json"), node)
+        for name, node in nodes.items()
+        if not (isinstance(node, dict) and node.get("node_type") == "group")
     ]
     n_bytes = sum(math.prod(array.shape) * array.dtype.itemsize for array in stored)
     try:
@@ -236,8 +238,8 @@ def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[St
     except ValueError as error:
         raise InputError(str(error)) from None
     # Their number first, so that no names are made for chunks that do not exist.
-    is_complete = 1 + len(descriptions) + sum(array.n_chunks for array in stored) == len(members)
-    if not is_complete or not all(member in members for array in stored for member in array.members()):
+    is_complete = 1 + len(nodes) + sum(array.n_chunks for array in stored) == len(members)
+    if not is_complete or not all(array.member(k) in members for array in stored for k in range(array.n_chunks)):
         raise InputError("parts of its arrays are missing, or there are others")
     return head, stored
 
@@ -276,10 +278,9 @@ class StoredArray(NamedTuple):
         """Number of chunks, the last of which may be partly empty."""
         return -(-self.shape[0] // self.rows)
 
-    def members(self) -> Iterator[str]:
-        """Yield the names of the chunks."""
-        rest = "/0" * (len(self.shape) - 1)
-        return (f"{self.name}/c/{k}{rest}" for k in range(self.n_chunks))
+    def member(self, k: int) -> str:
+        """Return the name of a chunk."""
+        return f"{self.name}/c/{k}" + "/0" * (len(self.shape) - 1)
 
     def read(self, archive: zipfile.ZipFile) -> NDArray[Any]:
         """Read the array, writable and in native byte order, for which the kernels are compiled."""
@@ -287,8 +288,8 @@ class StoredArray(NamedTuple):
 
         # Into existing memory: a chunk that holds more than it should is refused before anything is allocated for it.
         array = np.zeros((self.n_chunks * self.rows, *self.shape[1:]), self.dtype)
-        for k, member in enumerate(self.members()):
-            decompress(archive.read(member), _as_bytes(array[k * self.rows : (k + 1) * self.rows]))
+        for k in range(self.n_chunks):
+            decompress(archive.read(self.member(k)), array[k * self.rows : (k + 1) * self.rows].ravel().view(np.uint8))
         array = array[: self.shape[0]].astype(self.dtype.newbyteorder("="), copy=False)
         if array.dtype == bool:
             np.not_equal(array.view(np.uint8), 0, out=array)  # a byte may be anything
@@ -313,6 +314,7 @@ def write_group(
             rows = min(max(1, CHUNK // (array.nbytes // len(array))), len(array))
             stored = StoredArray(name, array.dtype.newbyteorder("<"), array.shape, rows)
             chunk_shape = (rows, *array.shape[1:])
+            zstd = {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}}
             description = {
                 "zarr_format": 3,
                 "node_type": "array",
@@ -321,20 +323,114 @@ def write_group(
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
                 "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
                 "fill_value": np.zeros((), stored.dtype).item(),
-                "codecs": [
-                    {"name": "bytes", "configuration": {"endian": "little"}},
-                    {"name": "zstd", "configuration": {"level": LEVEL, "checksum": False}},
-                ],
+                "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, zstd],
                 "attributes": {},
             }
             archive.writestr(f"{name}/zarr.json", json.dumps(description))
-            for k, member in enumerate(stored.members()):
+            for k in range(stored.n_chunks):
                 chunk = np.zeros(chunk_shape, stored.dtype)  # zarr expects the last one as large as the others
                 part = array[k * rows : (k + 1) * rows]
                 chunk[: len(part)] = part
-                archive.writestr(member, compress(_as_bytes(chunk), LEVEL))
+                archive.writestr(stored.member(k), compress(chunk.ravel().view(np.uint8), LEVEL))
         return archive.infolist()
 
 
-def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)
+INTERVAL = 30.0  # seconds between two saves
+Take = Callable[[], SavedRun | SavedSession]
+
+
+class Autosave:
+    """Save a session repeatedly to one file; pass it as `keep` to :func:`napari_gsw.segment`.
+
+    Parameters
+    ----------
+    path : path-like
+        File, see :func:`napari_gsw.save_session`.
+    every : float
+        Seconds between two saves.
+    tell : callable
+        Called with a message when saving has failed, once for each reason; saving is tried again.
+    **options
+        Of :func:`napari_gsw.save_session`.
+
+    Examples
+    --------
+    >>> with Autosave("run.zarr.zip") as keep:  # doctest: +SKIP
+    ...     result = napari_gsw.segment(image, keep=keep)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        every: float = INTERVAL,
+        tell: Callable[[str], object] = print,
+        **options: Any,
+    ) -> None:
+        self.path, self.every, self.tell, self._options = path, every, tell, options
+        self._executor = ThreadPoolExecutor(1, "gsw-autosave")
+        self._lock = threading.Lock()
+        self._last: Future[None] | None = None
+        self._newest: Take | None = None
+        self._began = -float("inf")
+        self._message = ""
+
+    def __call__(self, take: Take) -> None:
+        """Save what `take` returns, if it is time."""
+        self._newest = take
+        if self.due:
+            self.save(take)
+
+    @property
+    def due(self) -> bool:
+        """True if the last save is finished and long enough ago."""
+        is_idle = self._last is None or self._last.done()
+        return is_idle and time.monotonic() - self._began >= self.every
+
+    def save(self, take: Take) -> None:
+        """Save what `take` returns now, without waiting; it replaces a session that still waits to be saved."""
+        self._began = time.monotonic()
+        session = take()  # in this thread, since the chain goes on meanwhile
+        with self._lock, suppress(RuntimeError):  # closed: a worker may call once more
+            future = self._executor.submit(self._save, session)
+            if self._last is not None:
+                self._last.cancel()
+            self._last = future
+
+    def _save(self, session: SavedRun | SavedSession) -> None:
+        try:
+            save_session(self.path, session, **self._options)
+            self._message = ""
+        except Exception as error:  # any: the next save may succeed, and nobody else would report it
+            text = str(error) if isinstance(error, InputError) else f"the session could not be saved: {error!r}"
+            if text != self._message:
+                self._message = text
+                self.tell(text)
+
+    def wait(self) -> None:
+        """Wait until the last save is finished."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Save the last state and wait for it."""
+        if self._newest is not None:
+            self.save(self._newest)
+        self._newest = None
+        self._executor.shutdown()
+
+    def leave(self, then: Callable[[], object]) -> None:
+        """Accept no further saves, do not save the last state, and call `then` when the current save is finished."""
+        self._executor.shutdown(wait=False)
+        self._newest = None
+        with self._lock:
+            last = self._last
+        if last is None:
+            then()
+        else:
+            last.add_done_callback(lambda _: then())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -16,7 +16,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_gsw.files import autosave
+from napari_gsw.files import session_file as autosave
 
 autosave.EVERY = 0.05
 

@@ -149,7 +149,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
 ):
     from qtpy.QtCore import QTimer
 
-    from napari_gsw.files import autosave
+    from napari_gsw.files import session_file as autosave
     from napari_gsw.widgets.session.autosave import all_written
 
     may_end, save = threading.Event(), autosave.save_session
@@ -189,7 +189,7 @@ CLOSED_WINDOW = """
 import time
 import napari
 from qtpy.QtCore import QTimer
-from napari_gsw.files import autosave
+from napari_gsw.files import session_file as autosave
 from test_sessions import IMAGE, open_panel
 save, writing = autosave.save_session, []
 
