@@ -136,8 +136,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[NDArray[Any], str]:
             return np.load(file, allow_pickle=False), "auto"
         with silence_logger("tifffile"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            hint: dict[str, Any] = {"extension": file.suffix} if suffix else {}
             try:  # in memory: given a name, decoders that fail leave the file open
-                array = np.asarray(iio.imread(file.read_bytes(), **({"extension": file.suffix} if suffix else {})))
+                array = np.asarray(iio.imread(file.read_bytes(), **hint))
             except OSError as error:
                 if "backend" in str(error):  # a message for readers of imageio's manual
                     raise ValueError("it is damaged, or in a format that no reader here knows") from None
