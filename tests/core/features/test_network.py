@@ -164,8 +164,8 @@ def test_without_onnxruntime_photo_says_so_once_and_goes_on(monkeypatch, caplog,
 
 
 def test_boundaries_that_were_learnt_with_a_network_ask_for_one(tmp_path):
-    from napari_gsw.core.graph.boundary_model import load_photo_model
+    from napari_gsw.core.graph.boundary_model import load_boundary_model
 
-    load_photo_model(network=True).save(tmp_path / "model.json")
+    load_boundary_model("shipped", network=True).save(tmp_path / "model.json")
     with pytest.raises(gsw.InputError, match="learnt with a network"):
         gsw.prepare(two_colours(), preset="photo", boundary_model=str(tmp_path / "model.json"), network="none")

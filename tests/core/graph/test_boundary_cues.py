@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from napari_gsw.core.graph.boundary_cues import (
-    SiteSums,
     chi_squared_distance,
     compare_rows,
     compute_context_cues,
     compute_embedding,
     compute_local_cues,
-    mean_network_boundary,
+    sum_site_values,
 )
+from napari_gsw.core.special import logit
 from pictures import across_stripes, described, stripes
 
 RNG = np.random.default_rng(3)
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(3)
 
 def test_first_cues_against_a_loop():
     words, graph, _ = described(stripes(30.0))
-    sums = SiteSums(words, graph)
+    sums = sum_site_values(words, graph)
     cues = compute_local_cues(words, graph, sums)
     colour = words.photo_colour.toarray()
     near = [{k} for k in range(graph.n)]
@@ -41,9 +41,9 @@ def test_first_cues_against_a_loop():
 def test_cues_are_where_the_shipped_forests_look_for_them():
     """A forest knows a cue by its column: the usual values of four of them follow the length of the boundary."""
     words, graph, _ = described(stripes(30.0))
-    sums = SiteSums(words, graph)
+    sums = sum_site_values(words, graph)
     first = compute_local_cues(words, graph, sums)
-    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    second = compute_context_cues(graph, first, np.full(len(graph.edges), logit(0.3)), sums)
     assert (first.shape[1], second.shape[1]) == (34, 55)
     for column, usual in zip((0, 3, 4, 17), (23, 25, 27, 29), strict=True):
         assert first[:, usual] == pytest.approx(first[:, column].mean())
@@ -54,15 +54,15 @@ def test_cues_of_a_network_are_where_its_forests_look_for_them():
     """Of the shipped network: its places among the differences, what it draws at the end of the first cues."""
     pytest.importorskip("onnxruntime")
     words, graph, sites = described(stripes(30.0))
-    sums, drawn = SiteSums(words, graph, words.embedding), mean_network_boundary(words, graph)
-    first = compute_local_cues(words, graph, sums, drawn)
-    second = compute_context_cues(graph, first, np.full(len(graph.edges), 0.3), sums)
+    sums, drawn = sum_site_values(words, graph, network=True), words.boundary_sums(graph.edges) / graph.length
+    first = compute_local_cues(words, graph, sums, network=True)
+    second = compute_context_cues(graph, first, np.full(len(graph.edges), logit(0.3)), sums)
     assert (first.shape[1], second.shape[1]) == (43, 65)
     assert np.array_equal(first[:, -3], drawn)
     assert first[:, -1] == pytest.approx(drawn.mean())
     i, j = graph.edges.T
     assert first[:, 6] == pytest.approx(np.linalg.norm(words.embedding[i] - words.embedding[j], axis=1))
-    without = compute_local_cues(words, graph, SiteSums(words, graph))
+    without = compute_local_cues(words, graph, sum_site_values(words, graph))
     assert np.array_equal(first[:, [0, 1, 2, 3, 4, 5, 7]], without[:, [0, 1, 2, 3, 4, 5, 6]])
     across = across_stripes(graph, sites)
     assert np.median(drawn[across]) > 0.5 > 0.2 > np.median(drawn[~across])
@@ -70,17 +70,17 @@ def test_cues_of_a_network_are_where_its_forests_look_for_them():
 
 def test_second_cues_tell_which_regions_an_edge_parts():
     words, graph, sites = described(stripes())
-    sums = SiteSums(words, graph)
+    sums = sum_site_values(words, graph)
     first = compute_local_cues(words, graph, sums)
     across = across_stripes(graph, sites)
-    second = compute_context_cues(graph, first, np.where(across, 0.9, 0.1), sums)
+    second = compute_context_cues(graph, first, logit(np.where(across, 0.9, 0.1)), sums)
     smaller = np.exp(second[:, -6])  # share of the smaller of the two regions
     assert smaller[across].min() > 0.2
     assert np.exp(second[:, -1])[across].max() < 3.5  # regions left when the stripes merge
 
 
 def test_differences_of_groups_of_sites():
-    n, parts_ = 8, np.array([5, 9, 12])
+    n, parts_ = 8, [5, 9, 12]
     sums = np.concatenate((RNG.integers(0, 4, (n, 9)), RNG.random((n, 3)), RNG.integers(5, 9, (n, 1))), axis=1)
     sums[0, :9] = 0
     i, j = np.array([0, 0, 2, 5]), np.array([1, 3, 7, 6])

@@ -7,11 +7,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 import napari_gsw as gsw
-from napari_gsw.core.graph.boundary_cues import SiteSums, compute_context_cues, compute_local_cues
-from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest, load_photo_model
+from napari_gsw.core.graph.boundary_cues import compute_context_cues, compute_local_cues, sum_site_values
+from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest, load_boundary_model
 from pictures import across_stripes, described, stripes
 
 RNG = np.random.default_rng(3)
@@ -62,7 +61,7 @@ def test_a_forest_survives_json_and_refuses_what_is_none():
 
 def test_people_draw_boundaries_where_colours_change():
     words, graph, sites = described(stripes())
-    odds = load_photo_model().log_odds(words, graph)
+    odds = load_boundary_model("shipped").log_odds(words, graph)
     across = across_stripes(graph, sites)
     assert np.median(odds[across]) > 0 > np.median(odds[~across])
     assert (odds[across] > np.median(odds[~across])).mean() > 0.95
@@ -89,10 +88,10 @@ def test_what_the_model_cannot_do_is_said():
 
 
 def test_a_saved_model_is_the_same_model(tmp_path):
-    load_photo_model().save(tmp_path / "model.json")
+    load_boundary_model("shipped").save(tmp_path / "model.json")
     words, graph, _ = described(stripes())
     again = BoundaryModel.load(tmp_path / "model.json")
-    assert again.log_odds(words, graph) == pytest.approx(load_photo_model().log_odds(words, graph))
+    assert again.log_odds(words, graph) == pytest.approx(load_boundary_model("shipped").log_odds(words, graph))
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(gsw.InputError, match="not a boundary model"):
         BoundaryModel.load(tmp_path / "broken.json")
@@ -110,7 +109,7 @@ def test_lightgbm_trees_become_the_same_forest():
 
 
 def add_context(graph, cues, sums, odds):
-    return compute_context_cues(graph, cues, expit(odds), sums)
+    return compute_context_cues(graph, cues, odds, sums)
 
 
 def test_learning_on_images_of_its_own(tmp_path):
@@ -120,7 +119,7 @@ def test_learning_on_images_of_its_own(tmp_path):
     looks = []
     for _ in range(FOLDS):
         words, graph, sites = described(stripes(20.0))
-        sums = SiteSums(words, graph)
+        sums = sum_site_values(words, graph)
         apart = across_stripes(graph, sites).astype(float)
         cues = compute_local_cues(words, graph, sums)
         context = partial(add_context, graph, cues, sums)

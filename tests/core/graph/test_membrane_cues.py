@@ -9,8 +9,8 @@ from scipy.spatial import cKDTree
 
 import napari_gsw as gsw
 from napari_gsw.core.features.site_features import ImageFeatures
+from napari_gsw.core.graph.boundary_cues import compute_context_membrane_cues, compute_local_membrane_cues
 from napari_gsw.core.graph.boundary_model import BoundaryModel, load_boundary_model
-from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.image.ridges import scale_intensity

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,12 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
-from napari_gsw.core.graph.boundary_cues import (
-    SiteSums,
-    compute_context_cues,
-    compute_local_cues,
-    mean_network_boundary,
-)
-from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
+from napari_gsw.core.graph import boundary_cues
 from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.image.ridges import scale_intensity
-from napari_gsw.core.jit import njit, zeros
-from napari_gsw.core.special import expit
+from napari_gsw.core.jit import PACKAGE, njit, zeros
 
-# Cues that a model may take: of photographs (boundary_cues.py) or of electron micrographs (membrane_cues.py).
+# Cues that a model may take: of photographs or of electron micrographs.
 CUES = ("photo", "membranes")
 
 
@@ -120,14 +112,15 @@ class BoundaryModel:
         if self.cues == "membranes":
             if not isinstance(features, ImageFeatures):
                 raise InputError("boundaries learnt on membranes are for images in memory; raise block_pixels")
-            cues = compute_local_membrane_cues(scale_intensity(features.images[0]), features.sites[0], graph)
-            return self.second.scores(compute_context_membrane_cues(graph, cues, self.first.scores(cues)))
+            intensity = scale_intensity(features.images[0])
+            local = boundary_cues.compute_local_membrane_cues(intensity, features.sites[0], graph)
+            cues = boundary_cues.compute_context_membrane_cues(graph, local, self.first.scores(local))
+            return self.second.scores(cues)
         if self.network and not features.has_network:
             raise InputError("these boundaries were learnt with a network; set network to shipped or to its file")
-        site_sums = SiteSums(features, graph, features.embedding if self.network else None)
-        network_boundary = mean_network_boundary(features, graph) if self.network else None
-        cues = compute_local_cues(features, graph, site_sums, network_boundary)
-        return self.second.scores(compute_context_cues(graph, cues, expit(self.first.scores(cues)), site_sums))
+        sums = boundary_cues.sum_site_values(features, graph, self.network)
+        local = boundary_cues.compute_local_cues(features, graph, sums, self.network)
+        return self.second.scores(boundary_cues.compute_context_cues(graph, local, self.first.scores(local), sums))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as JSON."""
@@ -144,19 +137,14 @@ class BoundaryModel:
         return cls(first, second, bool(content.get("network", False)), cues)
 
 
-def load_boundary_model(name: str, network: bool) -> BoundaryModel:
+def load_boundary_model(name: str, network: bool = False) -> BoundaryModel:
     """Load the model that a setting names: shipped (with network cues if there is a network), membranes, or a path."""
-    if name == "membranes":
-        return _load_builtin("boundaries_membranes.json")
-    return load_photo_model(network) if name == "shipped" else BoundaryModel.load(name)
-
-
-def load_photo_model(network: bool = False) -> BoundaryModel:
-    """Load the model learnt on photographs, with or without the cues of the shipped network."""
-    return _load_builtin("boundaries_photo_network.json" if network else "boundaries_photo.json")
+    if name not in ("membranes", "shipped"):
+        return BoundaryModel.load(name)
+    kind = "membranes" if name == "membranes" else "photo_network" if network else "photo"
+    return _load_builtin(f"boundaries_{kind}.json")
 
 
 @lru_cache
 def _load_builtin(name: str) -> BoundaryModel:
-    with resources.as_file(resources.files("napari_gsw") / "data" / name) as path:
-        return BoundaryModel.load(path)
+    return BoundaryModel.load(PACKAGE / "data" / name)

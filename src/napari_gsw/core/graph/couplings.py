@@ -13,21 +13,29 @@ from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi_squared_distance
 from napari_gsw.core.graph.boundary_model import load_boundary_model
 from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
-from napari_gsw.core.graph.region_graph import Links, RegionGraph, make_link_graph
+from napari_gsw.core.graph.region_graph import RegionGraph
 from napari_gsw.core.settings import Settings
 
 
-def compute_couplings(graph: RegionGraph, settings: Settings, features: SiteFeatures) -> Float64Array:
+def compute_couplings(
+    graph: RegionGraph, settings: Settings, features: SiteFeatures, graphs: Sequence[RegionGraph] | None = None
+) -> Float64Array:
     """Compute the coupling of each edge as ``settings.coupling`` says.
 
     constant: beta. length: beta times the boundary's length over the mean length. contrast: beta times exp(-d), with d
     of :func:`compute_dissimilarity`. learnt: beta times (log odds of one segment - offset), which is negative where
-    annotators draw boundaries; ``repulsion`` weights the negative ones. boundaries: 0, for a map to add to. Edges of
-    second order are multiplied by ``second_weight``.
+    annotators draw boundaries; ``repulsion`` weights the negative ones. They are predicted image by image for a joined
+    graph of several, with the graph of each, since they compare with what is usual in an image. boundaries: 0, for a
+    map to add to. Edges of second order are multiplied by ``second_weight``.
     """
     if settings.coupling == "learnt":
         model = load_boundary_model(settings.boundary_model, features.has_network)
-        beta = -settings.beta * (model.log_odds(features, graph) + settings.offset)
+        if graphs is None or not isinstance(features, ImageFeatures):
+            log_odds = model.log_odds(features, graph)
+        else:
+            pairs = zip(features.parts, graphs, strict=True)
+            log_odds = np.concatenate([model.log_odds(part, image_graph) for part, image_graph in pairs])
+        beta = -settings.beta * (log_odds + settings.offset)
         return np.where(beta < 0, settings.repulsion * beta, beta)
     beta = np.full(len(graph.edges), 0.0 if settings.coupling == "boundaries" else settings.beta)
     if settings.coupling == "length" and len(beta):
@@ -74,28 +82,15 @@ def compute_dissimilarity(
     return np.asarray(total)
 
 
-def compute_joint_couplings(
-    graphs: Sequence[RegionGraph], graph: RegionGraph, settings: Settings, features: ImageFeatures
-) -> Float64Array:
-    """Compute the couplings of the joined graph of several images.
-
-    Learnt couplings are predicted image by image: they compare with what is usual in an image, as in training.
-    """
-    if settings.coupling != "learnt":
-        return compute_couplings(graph, settings, features)
-    pairs = zip(graphs, features.parts, strict=True)
-    return np.concatenate([compute_couplings(image_graph, settings, part) for image_graph, part in pairs])
-
-
 def compute_link_couplings(
-    links: Links, graph: RegionGraph, settings: Settings, features: ImageFeatures
+    links: RegionGraph, graph: RegionGraph, settings: Settings, features: ImageFeatures
 ) -> Float64Array:
     """Compute the coupling of each link: that of an ordinary boundary within an image times the share of the overlap.
 
     So two sites that cover each other are coupled like two that touch. Where couplings fall with the contrast or are
     learnt, they fall here as those of ``contrast``; colour and texture are smoothed within each image.
     """
+    beta = settings.beta * links.length
     if settings.coupling in ("constant", "length"):
-        return settings.beta * links.share
-    link_graph = make_link_graph(graph, links)
-    return settings.beta * links.share * np.exp(-compute_dissimilarity(link_graph, settings, features, graph))
+        return beta
+    return beta * np.exp(-compute_dissimilarity(links, settings, features, graph))

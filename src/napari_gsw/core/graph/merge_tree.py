@@ -8,7 +8,7 @@ above it are closed curves, and a coarser cut has no boundary that a finer one l
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,19 +41,15 @@ class MergeTree:
         return self._cut(min(max(self.n - int(count), 0), len(self.height)))
 
     def contour(self, edges: ArrayLike) -> Float64Array:
-        """Compute the height at which the two ends of each edge (m, 2) are united.
+        """Compute the height at which the two ends of each edge (m, 2) are united, infinite if none does.
 
-        It is at most t exactly where both ends have one label in ``labels(t)``, and infinite for sites of different
-        components of the graph.
+        It is at most t exactly where both ends have one label in ``labels(t)``.
         """
         # A merge that never comes is at infinity; a site and itself, number -1, were never apart.
         return np.concatenate((self.height, [np.inf, -np.inf]))[self.merge_index(edges)]
 
     def merge_index(self, edges: ArrayLike) -> Int64Array:
-        """Find the number of the merge that unites the two ends of each edge (m, 2).
-
-        It is the number of merges if none does, and -1 for a site and itself.
-        """
+        """Find the merge that unites the ends of each edge (m, 2): their number if none does, -1 for equal ends."""
         return _find_merges(self.n, self.left, self.right, check_edges(edges, self.n, loops=True))
 
     def sum_regions(self, values: Float64Array) -> Float64Array:
@@ -69,69 +65,42 @@ class MergeTree:
         return group_connected(self.n + n_merges, pairs)[: self.n]
 
 
-def build_merge_tree(n: int, edges: ArrayLike, apart: ArrayLike, length: ArrayLike | None = None) -> MergeTree:
-    """Merge neighbouring regions, always the two with the lowest mean probability on their common boundary.
+def build_merge_tree(
+    n: int,
+    edges: ArrayLike,
+    value: ArrayLike,
+    length: ArrayLike | None = None,
+    size: ArrayLike | None = None,
+    growth: float = 0.0,
+) -> MergeTree:
+    """Merge neighbouring regions, always the two with the lowest value of their common boundary.
 
-    `apart` (m,) is the probability that the two ends of an edge are in different clusters, weighted by `length` (m,) in
-    the mean over a boundary. Of equal means, the boundary with the first edge is merged first. 300,000 edges take about
-    a second. See Arbelaez, Maire, Fowlkes and Malik (2011), Contour detection and hierarchical image segmentation.
+    The value of a boundary is the mean of its edges' (m,), such as probabilities, weighted by `length` (m,). To it is
+    added `growth` times the logarithm of the smaller region's share of the total `size` (n,): so a speck with sharp
+    edges does not outlive large regions. Of equal values, the boundary with the first edge is merged first. 300,000
+    edges take about a second. See Arbelaez, Maire, Fowlkes and Malik (2011), Contour detection and hierarchical image
+    segmentation.
 
     >>> tree = build_merge_tree(4, [[0, 1], [1, 2], [2, 3], [0, 3]], [0.1, 0.9, 0.2, 0.7])
-    >>> tree.height.round(3).tolist()
-    [0.1, 0.2, 0.8]
-    >>> tree.labels(0.5).tolist(), tree.labels_with(3).tolist()
-    ([0, 0, 1, 1], [0, 0, 1, 2])
-    >>> tree.contour([[0, 3], [0, 1]]).round(3).tolist()
-    [0.8, 0.1]
+    >>> tree.height.round(3).tolist(), tree.labels(0.5).tolist(), tree.contour([[0, 3], [0, 1]]).round(3).tolist()
+    ([0.1, 0.2, 0.8], [0, 0, 1, 1], [0.8, 0.1])
     """
-    pairs, weight = _check_lengths(n, edges, length)
-    value = _check_per_edge(apart, len(pairs), "apart")
-    if not ((value >= 0) & (value <= 1)).all():  # so is NaN, the value before a sweep was counted
-        raise InputError("apart must be probabilities between 0 and 1: run the chain past its burn-in first")
-    return MergeTree(int(n), *_agglomerate(int(n), pairs, weight * value, weight.copy(), np.ones(n), 0.0))
+    pairs, values = check_edges(edges, n), np.asarray(value, np.float64)
+    weight = np.ones(len(pairs)) if length is None else np.array(length, np.float64)
+    sizes = np.ones(n) if size is None else np.asarray(size, np.float64)
+    if not values.shape == weight.shape == (len(pairs),) or sizes.shape != (n,):  # the compiled code does not check
+        raise InputError(f"there must be a value and a length for each of {len(pairs)} edges, and {n} sizes")
+    if not np.isfinite(values).all():
+        raise InputError("the strength of boundaries must be finite: run the chain past its burn-in first")
+    return MergeTree(n, *_agglomerate(n, pairs, weight * values, weight, sizes / sizes.sum(), growth))
 
 
 def build_strength_tree(
     n: int, edges: ArrayLike, odds: ArrayLike, size: ArrayLike, growth: float, length: ArrayLike | None = None
 ) -> MergeTree:
-    """Merge neighbouring regions, always the two with the weakest boundary; small regions are merged early.
-
-    The log odds of a boundary are the mean of its edges' (m,), weighted by length, plus `growth` times the logarithm of
-    the smaller region's share of the total size. So a speck with sharp edges does not outlive large regions. Heights
-    are the probabilities of these odds.
-
-    >>> build_strength_tree(3, [[0, 1], [1, 2]], [2.0, 1.0], [1, 100, 100], 1.0).labels_with(2).tolist()
-    [0, 0, 1]
-    """
-    pairs, weight = _check_lengths(n, edges, length)
-    value = _check_per_edge(odds, len(pairs), "odds")
-    if not np.isfinite(value).all():
-        raise InputError("odds must be finite: run the chain past its burn-in first")
-    sizes = np.array(size, dtype=np.float64)
-    if sizes.shape != (n,) or not ((sizes > 0) & np.isfinite(sizes)).all():
-        raise InputError(f"size must be a positive number for each of {n} sites")
-    if not growth >= 0:
-        raise InputError(f"growth must be 0 or more, not {growth}")
-    shares = sizes / sizes.sum()
-    left, right, height = _agglomerate(int(n), pairs, weight * value, weight.copy(), shares, float(growth))
-    return MergeTree(int(n), left, right, expit(height))
-
-
-def _check_lengths(n: int, edges: ArrayLike, length: ArrayLike | None) -> tuple[Int32Array, Float64Array]:
-    if n < 1:
-        raise InputError("a hierarchy needs at least one site")
-    pairs = check_edges(edges, n)
-    weight = np.ones(len(pairs)) if length is None else _check_per_edge(length, len(pairs), "length")
-    if not ((weight > 0) & np.isfinite(weight)).all():
-        raise InputError("length must be positive and finite: the number of pixel faces of each boundary")
-    return pairs, weight
-
-
-def _check_per_edge(values: ArrayLike, m: int, name: str) -> Float64Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (m,):
-        raise InputError(f"{name} must be one number for each of {m} edges, not shape {array.shape}")
-    return array
+    """Merge regions by the log odds (m,) of boundaries, small ones early; heights are the probabilities of the odds."""
+    tree = build_merge_tree(n, edges, odds, length, size, growth)
+    return replace(tree, height=expit(tree.height))
 
 
 @njit_inner
@@ -139,10 +108,8 @@ def _value(
     e: int, end: Int32Array, total: Float64Array, length: Float64Array, size: Float64Array, growth: float
 ) -> float:
     """Compute the present value of boundary e: its mean, plus the growth of its smaller region."""
-    mean: float = total[e] / length[e]
-    if growth != 0:
-        mean += growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
-    return mean
+    value: float = total[e] / length[e] + growth * np.log(min(size[end[e, 0]], size[end[e, 1]]))
+    return value
 
 
 @njit
@@ -151,16 +118,14 @@ def _agglomerate(
 ) -> tuple[Int64Array, Int64Array, Float64Array]:
     """Merge the two neighbouring regions with the boundary of minimal value until none is left.
 
-    The value of a boundary is its mean plus `growth` times the logarithm of the size of its smaller region. Of equal
-    values, the boundary with the first edge is merged first. Edges (m, 2) of one pair are one boundary; `total`, the
-    length times value of each edge, `length` (m,) and `size` (n,) are overwritten.
+    Edges (m, 2) of one pair are one boundary; `total`, the length times value of each edge, `length` (m,) and `size`
+    (n,) are overwritten.
 
     A region is known by one of its sites, its name. Its boundaries are a linked list of half-edges: 2 e and 2 e + 1 are
     the two sides of edge e, listed under the names of its ends. When two regions merge, the shorter list is moved into
-    the longer one, so a half-edge is moved O(log m) times. Boundaries to the same third region are joined: their
-    lengths and weighted sums are added. The queue is never searched: a changed boundary is queued again, and outdated
-    entries are skipped. Regions grow, and with them the value of their boundaries; an entry of too low a value is
-    queued again when its turn comes.
+    the longer one, so a half-edge is moved O(log m) times. Boundaries to the same third region are joined. The queue is
+    never searched: a changed boundary is queued again, and outdated entries are skipped. Regions grow, and with them
+    the value of their boundaries; an entry of too low a value is queued again when its turn comes.
     """
     m = edges.shape[0]
     end = edges.copy()
@@ -170,9 +135,7 @@ def _agglomerate(
     entries = zeros(n, np.int64)  # of the list, dead ones included: the cost of moving it
     edge_of_pair: dict[int, int] = {}  # name * n + name, the smaller one first -> edge
     for e in range(m):
-        a = min(end[e, 0], end[e, 1])
-        b = max(end[e, 0], end[e, 1])
-        key = as_int64(a) * n + b
+        key = as_int64(min(end[e, 0], end[e, 1])) * n + max(end[e, 0], end[e, 1])
         if key in edge_of_pair:
             other = edge_of_pair[key]
             total[other] += total[e]
@@ -199,8 +162,7 @@ def _agglomerate(
             if value < current:
                 heapq.heappush(queue, (current, e))
             continue
-        a = end[e, 0]
-        b = end[e, 1]
+        a, b = end[e, 0], end[e, 1]
         if entries[a] > entries[b]:
             a, b = b, a
         left[merges] = min(node[a], node[b])
@@ -222,8 +184,7 @@ def _agglomerate(
                 key = as_int64(min(b, c)) * n + max(b, c)
                 if key in edge_of_pair:
                     other = edge_of_pair[key]
-                    kept = min(e, other)
-                    gone = max(e, other)
+                    kept, gone = min(e, other), max(e, other)
                     total[kept] += total[gone]
                     length[kept] += length[gone]
                     alive[gone] = False
@@ -244,8 +205,7 @@ def _find_merges(n: int, left: Int64Array, right: Int64Array, edges: Int32Array)
     """Find the merge that unites the two ends of each edge; see :meth:`MergeTree.merge_index`.
 
     The merges are replayed as a forest in which the smaller region hangs under the larger one, so no path is longer
-    than log2 n. Merges are later going up a path: of the two ends the one that was hung earlier goes up, until both
-    meet.
+    than log2 n. Of the two ends the one that was hung earlier goes up, until both meet.
     """
     merges = left.size
     parent = arange(n, np.int64)
@@ -254,8 +214,7 @@ def _find_merges(n: int, left: Int64Array, right: Int64Array, edges: Int32Array)
     size = full(n, 1, np.int64)
     name[:n] = arange(n, np.int64)
     for s in range(merges):
-        a = name[left[s]]
-        b = name[right[s]]
+        a, b = name[left[s]], name[right[s]]
         if size[a] > size[b]:
             a, b = b, a
         parent[a] = b
@@ -264,8 +223,7 @@ def _find_merges(n: int, left: Int64Array, right: Int64Array, edges: Int32Array)
         name[n + s] = b
     result = np.empty(edges.shape[0], np.int64)
     for e in range(edges.shape[0]):
-        a = as_int64(edges[e, 0])
-        b = as_int64(edges[e, 1])
+        a, b = as_int64(edges[e, 0]), as_int64(edges[e, 1])
         last = -1
         while a != b and last < merges:
             if hung[a] > hung[b]:

@@ -13,82 +13,60 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int32Array, Sites
 from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, MIN_WIDTH, OCTAVES, OUTLINE, WIDTH
 from napari_gsw.core.graph.boundary_model import DecisionForest, read_forests
 from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.jit import PACKAGE
 from napari_gsw.core.sites.site_values import list_faces
+from napari_gsw.core.special import sum_by_group
 
-# Number of cues of two fragments.
-PAIR_CUES = 18
+# More colours than any map of touching regions needs, and enough for the objects that a user may number.
+COLOURS = 32
+# Bound of the log odds, since no cue is a proof; and the coupling of two sites of background.
+MAX_ODDS, BACKGROUND_BOND = 8.0, 6.0
 # Probabilities are clipped by this before their log odds are taken.
 MARGIN = 0.002
 # Variance of positions within one pixel along each axis.
 PIXEL_VARIANCE = 1 / 12
 
 
-@dataclass(frozen=True, eq=False)
-class FragmentSums:
-    """Sums over the pixels of each of n sites.
+class FragmentSums(NamedTuple):
+    """Sums over the pixels of each of n sites."""
 
-    Attributes
-    ----------
-    pixels : (n,). first, second : (n, 2) and (n, 2, 2) sums of positions and of their products.
-    mean : (n, 5) of the maps. peak : (n,) maximum of CENTRE.
-    """
-
-    pixels: Float64Array
-    first: Float64Array
-    second: Float64Array
-    mean: Float64Array
-    peak: Float64Array
-
-    @property
-    def typical(self) -> tuple[float, float, float, float]:
-        """Mean size, probability and peak of the objects' fragments, weighted by pixels; and their number."""
-        inside = self.mean[:, INSIDE] > 0.5
-        if not inside.any():
-            return 1.0, 1.0, 1.0, 0.0
-        weight = self.pixels[inside]
-        means = (np.average(v[inside], weights=weight) for v in (np.log(self.pixels), self.mean[:, INSIDE], self.peak))
-        size, probability, peak = (float(value) for value in means)
-        return float(np.exp(size)), probability, peak, float(inside.sum())
-
-    @property
-    def width(self) -> Float64Array:
-        """(n,) width in pixels of the object that a site lies in, as the network expects it."""
-        return np.asarray(MIN_WIDTH * 2 ** (OCTAVES * self.mean[:, WIDTH]))
+    pixels: Float64Array  # (n,)
+    first: Float64Array  # (n, 2) sums of positions
+    second: Float64Array  # (n, 2, 2) and of their products
+    mean: Float64Array  # (n, 5) of the maps
+    peak: Float64Array  # (n,) maximum of CENTRE
+    width: Float64Array  # (n,) in pixels of the object that a site lies in, as the network expects it
+    # Mean size, probability and peak of the objects' fragments, weighted by pixels; and their number.
+    typical: tuple[float, float, float, float]
 
 
 def sum_fragments(sites: Sites, maps: Float32Array) -> FragmentSums:
     """Sum maps (h, w, 5) over sites (h, w) 1..n."""
-    n = int(sites.max())
-    mask = sites > 0
-    site = sites[mask] - 1
+    n, mask = int(sites.max()), sites > 0
+    site, values = sites[mask] - 1, maps[mask].astype(np.float64)
     positions = np.stack(np.nonzero(mask), axis=1).astype(np.float64)
-
-    def total(values: NDArray[Any]) -> Float64Array:
-        return np.asarray(np.bincount(site, values, n), dtype=np.float64)
-
+    products = positions[:, :, np.newaxis] * positions[:, np.newaxis]
     pixels = np.bincount(site, minlength=n).astype(np.float64)
-    products = [total(positions[:, a] * positions[:, b]) for a in range(2) for b in range(2)]
-    peak = np.zeros(n)
-    np.maximum.at(peak, site, maps[..., CENTRE][mask].astype(np.float64))
-    return FragmentSums(
-        pixels=pixels,
-        first=np.stack([total(positions[:, a]) for a in range(2)], axis=1),
-        second=np.stack(products, axis=1).reshape(n, 2, 2),
-        mean=np.stack([total(maps[..., c][mask]) for c in range(maps.shape[-1])], axis=1) / pixels[:, np.newaxis],
-        peak=peak,
-    )
+    mean, peak = sum_by_group(values, site, n) / pixels[:, np.newaxis], np.zeros(n)
+    np.maximum.at(peak, site, values[:, CENTRE])
+    inside, typical = mean[:, INSIDE] > 0.5, (1.0, 1.0, 1.0, 0.0)
+    if inside.any():
+        weighted = (np.log(pixels), mean[:, INSIDE], peak)
+        size, probability, height = (float(np.average(v[inside], weights=pixels[inside])) for v in weighted)
+        typical = float(np.exp(size)), probability, height, float(inside.sum())
+    width = MIN_WIDTH * 2 ** (OCTAVES * mean[:, WIDTH])
+    second = sum_by_group(products.reshape(-1, 4), site, n).reshape(n, 2, 2)
+    return FragmentSums(pixels, sum_by_group(positions, site, n), second, mean, peak, width, typical)
 
 
 def compute_fragment_cues(sums: FragmentSums) -> Float64Array:
@@ -112,21 +90,14 @@ def compute_fragment_cues(sums: FragmentSums) -> Float64Array:
 
 
 def compute_pair_cues(sites: Sites, maps: Float32Array, sums: FragmentSums, pairs: Int32Array) -> Float64Array:
-    """Compute 18 cues for whether two fragments are one object.
-
-    Parameters
-    ----------
-    pairs : (pairs, 2) all fragments 0..n-1 that touch, the smaller one first, sorted.
-    """
+    """Compute 18 cues for whether fragments are one object: (pairs, 18); `pairs` (pairs, 2) are sorted edges."""
     m = len(pairs)
-    if not m:
-        return np.zeros((0, PAIR_CUES))
     # Along the boundary: means of the maps, maximum of CENTRE, minimum of CONTACT.
     first, second, pair, _ = list_faces(sites, pairs)
     flat = maps.reshape(-1, maps.shape[-1])
     values = (flat[first].astype(np.float64) + flat[second]) / 2
     length = np.maximum(np.bincount(pair, minlength=m), 1).astype(np.float64)
-    along = np.stack([np.bincount(pair, column, m) for column in values.T], axis=1) / length[:, np.newaxis]
+    along = sum_by_group(values, pair, m) / length[:, np.newaxis]
     max_centre, min_contact = np.zeros(m), np.ones(m)
     np.maximum.at(max_centre, pair, values[:, CENTRE])
     np.minimum.at(min_contact, pair, values[:, CONTACT])
@@ -173,12 +144,6 @@ def _log_odds(probability: Float64Array) -> Float64Array:
     return np.asarray(np.log(clipped / (1 - clipped)))
 
 
-# More than any map of touching regions needs, and enough for the objects that a user may number.
-COLOURS = 32
-# Bound of the log odds, since no cue is a proof; and the coupling of two sites of background.
-MAX_ODDS, BACKGROUND_BOND = 8.0, 6.0
-
-
 @dataclass(frozen=True, eq=False)
 class ObjectModel:
     """Log odds that a fragment is an object (`own`), and that two that touch are one (`pair`)."""
@@ -219,8 +184,7 @@ class ObjectModel:
 @lru_cache
 def load_builtin_object_model() -> ObjectModel:
     """Load the model learnt on nuclei."""
-    with resources.as_file(resources.files("napari_gsw") / "data" / "objects_network.json") as path:
-        return ObjectModel.load(path)
+    return ObjectModel.load(PACKAGE / "data" / "objects_network.json")
 
 
 def load_object_model(name: str) -> ObjectModel:

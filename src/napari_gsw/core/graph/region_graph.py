@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,11 +21,11 @@ class RegionGraph:
     """Neighbouring sites, and what the sites and their boundaries look like.
 
     Neighbours of neighbours have the length and contrast of the best path over a common neighbour: the shortest
-    boundary and the largest contrast on the path.
+    boundary and the largest contrast on the path. Edges of sites that touch come first; otherwise they are sorted.
     """
 
     n: int
-    edges: NDArray[np.int32]  # (m, 2) sites 0..n-1 with the smaller one first, sorted
+    edges: NDArray[np.int32]  # (m, 2) sites 0..n-1 with the smaller one first
     length: Float64Array  # (m,) pixel faces of the common boundary; with a spacing their area, in units of the smallest
     contrast: Float64Array  # (m,) mean colour difference across these faces, in units of Lab
     order: NDArray[np.int8]  # (m,) 1 for sites that touch, 2 for neighbours of neighbours
@@ -50,14 +50,6 @@ class CsrGraph(NamedTuple):
     beta: Float64Array  # (m,) coupling beta_ij of each edge, eq. (12)
 
 
-class Links(NamedTuple):
-    """Pairs of sites of consecutive images that overlap."""
-
-    edges: NDArray[np.int32]  # (links, 2) sorted, the site of the earlier image first
-    share: Float64Array  # (links,) overlap as a fraction of the smaller site
-    contrast: Float64Array  # (links,) mean colour difference between pixels at the same position, in units of Lab
-
-
 def build_region_graph(image: NormalizedImage, sites: Sites, neighbourhood: int = 1) -> RegionGraph:
     """Build the graph of the sites (*shape,) 1..n, 0 for none; `neighbourhood` 2 adds neighbours of neighbours."""
     n = int(sites.max())
@@ -65,44 +57,6 @@ def build_region_graph(image: NormalizedImage, sites: Sites, neighbourhood: int 
     means, pixels = mean_per_site(image.channels, sites), np.bincount(sites.ravel(), minlength=n + 1)[1:]
     graph = RegionGraph(n, edges, length, total / length, np.ones(len(edges), np.int8), pixels, means)
     return graph if neighbourhood == 1 else add_second_order(graph)
-
-
-def add_second_order(graph: RegionGraph) -> RegionGraph:
-    """Add an edge between any two sites that have a common neighbour and do not touch."""
-    n = graph.n
-    csr = make_csr_graph(n, graph.edges, np.zeros(len(graph.edges)))
-    i = np.repeat(np.arange(n), np.diff(csr.start))
-    first, second = list_two_step_paths(csr.start, csr.neighbour)
-    j = csr.neighbour[second]
-    key = i[first].astype(np.int64) * n + j
-    touching = graph.edges[:, 0].astype(np.int64) * n + graph.edges[:, 1]
-    keep = (i[first] < j) & ~np.isin(key, touching)
-    pair, index = np.unique(key[keep], return_inverse=True)
-    a, b = csr.edge[first[keep]], csr.edge[second[keep]]
-    length, contrast = np.zeros(len(pair)), np.full(len(pair), np.inf)
-    np.maximum.at(length, index, np.minimum(graph.length[a], graph.length[b]))
-    np.minimum.at(contrast, index, np.maximum(graph.contrast[a], graph.contrast[b]))
-    edges = np.stack((pair // n, pair % n), axis=1).astype(np.int32)
-    order = np.full(len(pair), 2, np.int8)
-    return _add_edges(graph, replace(graph, edges=edges, length=length, contrast=contrast, order=order))
-
-
-def _add_edges(graph: RegionGraph, other: RegionGraph) -> RegionGraph:
-    """Append the edges of another graph of the same sites."""
-    return replace(
-        graph,
-        edges=np.concatenate((graph.edges, other.edges)),
-        length=np.concatenate((graph.length, other.length)),
-        contrast=np.concatenate((graph.contrast, other.contrast)),
-        order=np.concatenate((graph.order, other.order)),
-    )
-
-
-def list_two_step_paths(start: NDArray[np.integer], neighbour: NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
-    """List all paths of two steps in a CSR graph: (k,) indices of the first and of the second among the neighbours."""
-    degree = np.diff(start)[neighbour]
-    first = np.repeat(np.arange(len(neighbour)), degree)
-    return first, np.arange(len(first)) + np.repeat(start[neighbour] - np.cumsum(degree) + degree, degree)
 
 
 def merge_contacts(
@@ -118,12 +72,81 @@ def merge_contacts(
     Of each contact (e,) the faces are given, and the sum of the colour differences across them.
     """
     between = ends[:, 0] != ends[:, 1]
-    a, b = ends[between].T
-    key, index = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
-    faces = np.bincount(index, length[between], len(key)).astype(np.float64)
-    contrast = np.bincount(index, differences[between], len(key)) / np.maximum(faces, 1)
-    edges = np.stack((key // n, key % n), axis=1).astype(np.int32)
-    return RegionGraph(n, edges, faces, contrast, np.ones(len(key), np.int8), pixels, means)
+    edges, index = _unique_pairs(n, np.sort(ends[between], axis=1))
+    faces = np.bincount(index, length[between], len(edges)).astype(np.float64)
+    contrast = np.bincount(index, differences[between], len(edges)) / np.maximum(faces, 1)
+    return RegionGraph(n, edges, faces, contrast, np.ones(len(edges), np.int8), pixels, means)
+
+
+def add_second_order(graph: RegionGraph) -> RegionGraph:
+    """Add an edge between any two sites that have a common neighbour and do not touch."""
+    n = graph.n
+    csr = make_csr_graph(n, graph.edges, np.zeros(len(graph.edges)))
+    # All paths of two steps, by the places of their steps among the neighbours.
+    degree = np.diff(csr.start)[csr.neighbour]
+    first = np.repeat(np.arange(len(csr.neighbour)), degree)
+    second = np.arange(len(first)) + np.repeat(csr.start[csr.neighbour] - np.cumsum(degree) + degree, degree)
+    ends = np.stack((np.repeat(np.arange(n), np.diff(csr.start))[first], csr.neighbour[second]), axis=1)
+    keep = (ends[:, 0] < ends[:, 1]) & ~np.isin(ends @ (n, 1), graph.edges.astype(np.int64) @ (n, 1))
+    edges, index = _unique_pairs(n, ends[keep])
+    a, b = csr.edge[first[keep]], csr.edge[second[keep]]
+    length, contrast = np.zeros(len(edges)), np.full(len(edges), np.inf)
+    np.maximum.at(length, index, np.minimum(graph.length[a], graph.length[b]))
+    np.minimum.at(contrast, index, np.maximum(graph.contrast[a], graph.contrast[b]))
+    order = np.full(len(edges), 2, np.int8)
+    return _join_edges(graph, [graph, replace(graph, edges=edges, length=length, contrast=contrast, order=order)])[0]
+
+
+def concatenate_graphs(graphs: Sequence[RegionGraph]) -> RegionGraph:
+    """Join the graphs of several images, without an edge between two images."""
+    before = np.cumsum([0, *(g.n for g in graphs)])
+    pixels, means = np.concatenate([g.pixels for g in graphs]), np.concatenate([g.means for g in graphs])
+    shifted = [replace(g, edges=g.edges + np.int32(first)) for g, first in zip(graphs, before, strict=False)]
+    return _join_edges(replace(graphs[0], n=int(before[-1]), pixels=pixels, means=means), shifted)[0]
+
+
+def find_links(images: Sequence[NormalizedImage], sites: Sequence[Sites], graph: RegionGraph) -> RegionGraph:
+    """Find the sites of consecutive images of one shape that overlap: edges between the sites of their joined graph.
+
+    The length of a link is the overlap as a fraction of the smaller site. Its contrast is the mean colour difference
+    between pixels at the same position.
+    """
+    if len(shapes := {s.shape for s in sites}) > 1:
+        raise InputError(f"linked images must have one shape, not {' and '.join(map(str, sorted(shapes)))}")
+    before = np.cumsum([0, *(int(s.max()) for s in sites)])
+    ends, differences = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
+    for k in range(len(sites) - 1):
+        both = (sites[k] > 0) & (sites[k + 1] > 0)
+        ends.append(np.stack([sites[m][both] - 1 + before[m] for m in (k, k + 1)], axis=1))
+        differences.append(np.linalg.norm(images[k].channels[both] - images[k + 1].channels[both], axis=1))
+    edges, index = _unique_pairs(graph.n, np.concatenate(ends))
+    overlap = np.bincount(index, minlength=len(edges)).astype(np.float64)
+    contrast = np.bincount(index, np.concatenate(differences), len(edges)) / overlap
+    length = overlap / graph.pixels[edges].min(axis=1)
+    return replace(graph, edges=edges, length=length, contrast=contrast, order=np.ones(len(edges), np.int8))
+
+
+def add_links(
+    graph: RegionGraph, beta: Float64Array, links: RegionGraph, link_beta: Float64Array
+) -> tuple[RegionGraph, Float64Array]:
+    """Add links and their couplings to a joined graph and its couplings (m,); lengths become multiples of the mean."""
+    mean_length = float(graph.length.mean()) if len(graph.length) else 1.0
+    linked, order = _join_edges(graph, [graph, replace(links, length=mean_length * links.length)])
+    return linked, np.concatenate((beta, link_beta))[order]
+
+
+def _unique_pairs(n: int, pairs: NDArray[np.integer]) -> tuple[Int32Array, NDArray[np.intp]]:
+    """List the different pairs (k, 2) of n sites, sorted, and the place of each pair among them."""
+    key, index = np.unique(pairs.astype(np.int64) @ (n, 1), return_inverse=True)
+    return np.stack(np.divmod(key, n), axis=1).astype(np.int32), index
+
+
+def _join_edges(graph: RegionGraph, parts: Sequence[RegionGraph]) -> tuple[RegionGraph, NDArray[np.intp]]:
+    """Give a graph the edges of several graphs of its sites, sorted; also return the permutation."""
+    names = ("edges", "length", "contrast", "order")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    place = np.lexsort((*columns["edges"].T[::-1], columns["order"]))
+    return replace(graph, **{name: column[place] for name, column in columns.items()}), place
 
 
 def make_csr_graph(n: int, edges: NDArray[np.integer], beta: Float64Array) -> CsrGraph:
@@ -164,59 +187,3 @@ def group_connected(n: int, pairs: NDArray[np.integer]) -> Int32Array:
 
     graph = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], np.int32)
-
-
-def concatenate_graphs(graphs: Sequence[RegionGraph]) -> RegionGraph:
-    """Join the graphs of several images, without an edge between two images."""
-    before = _count_before(graphs)
-    edges = np.concatenate([g.edges + np.int32(first) for g, first in zip(graphs, before, strict=False)])
-    names = ("length", "contrast", "order", "pixels", "means")
-    columns = [np.concatenate([getattr(g, name) for g in graphs]) for name in names]
-    return _sort_edges(RegionGraph(int(before[-1]), edges, *columns))[0]
-
-
-def find_links(images: Sequence[NormalizedImage], sites: Sequence[Sites], graphs: Sequence[RegionGraph]) -> Links:
-    """Find the links of images of one shape that lie upon each other, such as slices or frames."""
-    if len(shapes := {s.shape for s in sites}) > 1:
-        raise InputError(f"linked images must have one shape, not {' and '.join(map(str, sorted(shapes)))}")
-    before = _count_before(graphs)
-    edges, share, contrast = [np.zeros((0, 2), np.int32)], [np.zeros(0)], [np.zeros(0)]
-    for k in range(len(sites) - 1):
-        both = (sites[k] > 0) & (sites[k + 1] > 0)
-        m = graphs[k + 1].n
-        key = (sites[k][both].astype(np.int64) - 1) * m + sites[k + 1][both].astype(np.int64) - 1
-        differences = np.linalg.norm(images[k].channels[both] - images[k + 1].channels[both], axis=1)
-        key, index = np.unique(key, return_inverse=True)
-        overlap = np.bincount(index, minlength=len(key)).astype(np.float64)
-        i, j = key // m, key % m
-        edges.append(np.stack((i + before[k], j + before[k + 1]), axis=1).astype(np.int32))
-        share.append(overlap / np.minimum(graphs[k].pixels[i], graphs[k + 1].pixels[j]))
-        contrast.append(np.bincount(index, differences, len(key)) / overlap)
-    return Links(np.concatenate(edges), np.concatenate(share), np.concatenate(contrast))
-
-
-def add_links(
-    graph: RegionGraph, beta: Float64Array, links: Links, link_beta: Float64Array
-) -> tuple[RegionGraph, Float64Array]:
-    """Add links and their couplings to a joined graph and its couplings (m,)."""
-    sorted_graph, order = _sort_edges(_add_edges(graph, make_link_graph(graph, links)))
-    return sorted_graph, np.concatenate((beta, link_beta))[order]
-
-
-def make_link_graph(graph: RegionGraph, links: Links) -> RegionGraph:
-    """Make the graph of the same sites with the links alone; their length is `share` times the mean length of edges."""
-    mean_length = float(graph.length.mean()) if len(graph.length) else 1.0
-    order = np.ones(len(links.edges), np.int8)
-    return replace(graph, edges=links.edges, length=mean_length * links.share, contrast=links.contrast, order=order)
-
-
-def _sort_edges(graph: RegionGraph) -> tuple[RegionGraph, Int64Array]:
-    """Sort edges, those of touching sites first; also return the permutation."""
-    i, j = graph.edges.T
-    order = np.lexsort((j, i, graph.order))
-    edges, length, contrast = graph.edges[order], graph.length[order], graph.contrast[order]
-    return replace(graph, edges=edges, length=length, contrast=contrast, order=graph.order[order]), order
-
-
-def _count_before(graphs: Sequence[RegionGraph]) -> Int64Array:
-    return np.concatenate(([0], np.cumsum([g.n for g in graphs]))).astype(np.int64)

@@ -29,12 +29,11 @@ from napari_gsw.core.features.input_maps import (
 from napari_gsw.core.features.network import Network, has_onnxruntime, load_network, onnxruntime_version
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
-from napari_gsw.core.graph.couplings import compute_couplings, compute_joint_couplings, compute_link_couplings
+from napari_gsw.core.graph.couplings import compute_couplings, compute_link_couplings
 from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
 from napari_gsw.core.graph.object_model import COLOURS, load_object_model
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import (
-    Links,
     RegionGraph,
     add_links,
     build_region_graph,
@@ -262,7 +261,7 @@ def _prepare_in_memory(
     site_maps = summarize_maps(maps, site_images[0], graph, settings, pixels[0].spacing)
     signals = tuple(p.channels[..., 0] for p in pixels) if settings.signal == "objects" else None
     if is_joint:
-        links = find_links(pixels, site_images, graphs) if linked else None
+        links = find_links(pixels, site_images, graph) if linked else None
         origin: dict[str, Any] = {"site_images": number_consecutively(site_images), "signals": signals}
         return _make_problem(SharedProblem, features, graph, settings, beta, site_maps, origin, graphs, links)
     origin = {"sites": site_images[0], "signal": None if signals is None else signals[0]}
@@ -436,16 +435,14 @@ def _make_problem(
     maps: SiteMaps,
     origin: Mapping[str, Any],
     graphs: Sequence[RegionGraph] | None = None,
-    links: Links | None = None,
+    links: RegionGraph | None = None,
 ) -> Problem:
     """Make a problem of sites of some `origin`; `graphs` are those of the images of a joint segmentation."""
     likelihoods = _add_feature_channels(build_likelihoods(features, graph), maps.features)
     if beta is not None:
         couplings = to_float_array("beta", beta)
-    elif graphs is not None:
-        couplings = compute_joint_couplings(graphs, graph, settings, features)
     else:
-        couplings = compute_couplings(graph, settings, features)
+        couplings = compute_couplings(graph, settings, features, graphs)
         if maps.edge_sums is not None:
             couplings = couplings + compute_map_couplings(maps.edge_sums, graph, settings)
     if links is not None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.features.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_model import BoundaryModel, load_photo_model
+from napari_gsw.core.graph.boundary_model import BoundaryModel, load_boundary_model
 from napari_gsw.core.image.normalized_image import fill_outside_mask, normalize_image
 from napari_gsw.core.posterior.regions import boundary_log_odds
 from napari_gsw.core.posterior.result import Result
@@ -58,6 +58,6 @@ def make_calibrated_boundary(
         settings = settings.replace(network="shipped")  # the network of the settings may be of another kind, or none
     image = fill_outside_mask(image, settings.axes, lambda _: problem.site_image > 0)  # it may be NaN there
     features = ImageFeatures([normalize_image(image, settings.axes)], [problem.site_image], settings)
-    model = model or load_photo_model(features.has_network)
+    model = model or load_boundary_model("shipped", features.has_network)
     odds = calibrate_boundary_odds(model.log_odds(features, problem.graph), result.snapshot.together, model.network)
     return make_boundary_image(problem, 1 - expit(odds))

@@ -21,16 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.features.site_features import ImageFeatures
-from napari_gsw.core.graph.boundary_cues import (
-    SiteSums,
-    compute_context_cues,
-    compute_local_cues,
-    mean_network_boundary,
-)
+from napari_gsw.core.graph.boundary_cues import compute_context_cues, compute_local_cues, sum_site_values
 from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
@@ -66,19 +60,19 @@ def extract_cues(example: Example, settings: Settings) -> TrainingImage:
     graph = build_region_graph(image, sites)
     features = ImageFeatures([image], [sites], settings)
     network = features.has_network
-    sums = SiteSums(features, graph, features.embedding if network else None)
+    sums = sum_site_values(features, graph, network)
     i, j = graph.edges.T
     separated = []
     for human in annotated.human_labels:
         segments = np.unique(human, return_inverse=True)[1].reshape(human.shape)
         majority = find_site_majority(sites, int(sites.max()), segments)
         separated.append(majority[i] != majority[j])
-    cues = compute_local_cues(features, graph, sums, mean_network_boundary(features, graph) if network else None)
+    cues = compute_local_cues(features, graph, sums, network)
     return TrainingImage(
         cues,
         np.mean(separated, axis=0),
         graph.length / graph.length.mean(),
-        lambda odds: compute_context_cues(graph, cues, expit(odds), sums),
+        lambda odds: compute_context_cues(graph, cues, odds, sums),
     )
 
 

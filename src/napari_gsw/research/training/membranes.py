@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gsw.core.graph.membrane_cues import compute_context_membrane_cues, compute_local_membrane_cues
+from napari_gsw.core.graph.boundary_cues import compute_context_membrane_cues, compute_local_membrane_cues
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.image.ridges import scale_intensity
