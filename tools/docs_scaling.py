@@ -13,7 +13,7 @@ from typing import Any
 
 from docs_tables import DATA, table
 
-from napari_gsw.research.benchmarks.processes import STAGES
+from napari_gsw.research.benchmarks.sections import SLIDE_STAGES
 
 WHOLE_SLIDE, PIXELS_A_SITE = 10**10, 150
 A_MINUTE, AN_HOUR = 60, 3600
@@ -50,7 +50,7 @@ class Costs:
     def measured(cls) -> Costs:
         bench, slide = sections("bench.json"), sections("slide.json")["slide"]
         facts, rows = slide["facts"], {row[0]: row[1:] for row in slide["rows"]}
-        blocks, assembly, _, result, labels = (rows[title][1] for title in STAGES.values())
+        blocks, assembly, _, result, labels = (rows[title][1] for title in SLIDE_STAGES.values())
         few, many = bench["clusters"]["rows"][0], bench["clusters"]["rows"][-1]
         small, large, times = (int(few[0].split()[0]), int(many[0].split()[0]), many[2] / few[2])
         free = (large - small * times) / (times - 1)

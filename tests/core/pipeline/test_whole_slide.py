@@ -9,7 +9,8 @@ import pytest
 zarr = pytest.importorskip("zarr")
 pytest.importorskip("dask.array")
 
-from napari_gsw.research.benchmarks.processes import run_process, write_slide  # noqa: E402
+from napari_gsw.research.benchmarks.cases import write_slide  # noqa: E402
+from napari_gsw.research.benchmarks.sections import run_process  # noqa: E402
 
 SIDE = int(os.environ.get("SLIDE_SIDE", "20000"))
 LIMIT = 2.5 * 2**30

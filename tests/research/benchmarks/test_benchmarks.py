@@ -13,7 +13,7 @@ import napari_gsw as gsw
 from exact_posterior import compared, posterior
 from napari_gsw.cli import main
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.research.benchmarks import cpp, processes, report, sections
+from napari_gsw.research.benchmarks import cpp, report, sections
 from napari_gsw.research.benchmarks.cases import label_blocks, make_photograph, make_planted, triangulate_grid
 from napari_gsw.research.benchmarks.numpy_sampler import NumpySampler
 from napari_gsw.research.benchmarks.report import BenchReport, BenchSection, Ratio, find_regressions, read_ratios
@@ -140,7 +140,7 @@ def test_a_ratio_is_that_of_the_numbers_beside_it(measured):
 def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
     """A parent that has been large must not hide what its child takes; getrusage on Linux lets it."""
     large = np.ones(30_000_000)
-    section = processes.measure_memory((20_000,))
+    section = sections.measure_memory((20_000,))
     ((name, traced, resident, whole),) = section.rows
     assert name == "20,000 sites"
     assert traced > make_planted(20_000, 12).make_problem().evidence.table.nbytes / 20_000  # the tables must be in it
@@ -153,12 +153,12 @@ def test_memory_is_that_of_a_fresh_process_and_not_of_its_parent():
 def test_a_slide_is_measured_stage_by_stage(monkeypatch):
     pytest.importorskip("zarr")
     painted = {}
-    paint = processes.write_slide
-    monkeypatch.setattr(processes, "write_slide", lambda image, *more: (paint(image, *more), painted.update(at=image)))
-    section = processes.measure_slide(300)
+    paint = sections.write_slide
+    monkeypatch.setattr(sections, "write_slide", lambda image, *more: (paint(image, *more), painted.update(at=image)))
+    section = sections.measure_slide(300)
     assert not painted["at"].exists(), "what was painted stays on the disk"
     assert [row[0] for row in section.rows] == [
-        processes.STAGES[name] for name in processes.STAGES if name != "assembly"
+        sections.SLIDE_STAGES[name] for name in sections.SLIDE_STAGES if name != "assembly"
     ]
     assert all(seconds > 0 for _, seconds, _, _ in section.rows)
     assert section.facts["pixels"] == 300**2
@@ -170,7 +170,7 @@ def test_a_slide_is_measured_stage_by_stage(monkeypatch):
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_fresh_process_says_how_long_it_took_with_bytecode_or_without(keeps, tmp_path):
-    assert min(processes.time_process(processes.SCRIPTS["napari-gsw --help"], tmp_path, keeps)) > 0
+    assert min(sections.time_process(sections.SCRIPTS["napari-gsw --help"], tmp_path, keeps)) > 0
     assert any(tmp_path.rglob("cli/__init__*.pyc")) == keeps
 
 
@@ -187,8 +187,8 @@ def test_start_takes_the_least_of_fresh_processes(monkeypatch):
         processor = next(kept if keeps_bytecode else without)
         return processor, processor + 1
 
-    monkeypatch.setattr(processes, "time_process", seconds_of)
-    section = processes.measure_startup(True, repeats=2)
+    monkeypatch.setattr(sections, "time_process", seconds_of)
+    section = sections.measure_startup(True, repeats=2)
     assert [row[1:] for row in section.rows] == [
         [2.0, 1.0, 4.0, 1.0],
         [1.0, 0.5, 2.0, 0.5],
@@ -206,7 +206,7 @@ def test_start_takes_the_least_of_fresh_processes(monkeypatch):
         "segment, cold, on the wall": 10.0,
     }
     assert asked[:8] == asked[8:16]  # in turn, with the kernels that everybody has
-    assert asked[16:] == [(processes.SCRIPTS["segment"], False)] * 2
+    assert asked[16:] == [(sections.SCRIPTS["segment"], False)] * 2
     assert len(set(folders)) == 2  # nothing is compiled for the second
 
 

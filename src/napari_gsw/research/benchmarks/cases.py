@@ -1,11 +1,14 @@
-"""Data to measure on: problems of any size with a known truth, and images as complex as a photograph."""
+"""Data to measure on: problems of any size with a known truth, images as complex as a photograph, and slides."""
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 from scipy import ndimage, sparse
 
@@ -13,6 +16,7 @@ from napari_gsw.core.array_types import Int32Array
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial
 from napari_gsw.core.model.priors import DirichletProcess
 from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.threads import count_cores
 
 WORDS, PIXELS_PER_SITE = 120, 60
 # Concentration of the clusters' word frequencies: a site then has about 12 different words.
@@ -22,6 +26,8 @@ BETA, ALPHA, PHI = 0.02, 3.0, 50.0
 MAX_DRAWN = 2000
 # Of an image: regions, the side of the coarse grid of the regions, and that of the repeated tile of texture.
 REGIONS, COARSE, TILE = 12, 64, 256
+# Of a slide: kinds of regions, amplitude of the stripes of a third of them, noise too weak to be removed, and chunk.
+KINDS, STRIPES, NOISE, CHUNK = 12, 20.0, 4.0, 1024
 
 
 class Planted(NamedTuple):
@@ -103,3 +109,27 @@ def make_photograph(rows: int, columns: int, seed: int = 0) -> NDArray[np.uint8]
         noisy = colours[region, c] + shading + 5 * rng.standard_normal(region.shape, np.float32)
         image[..., c] = np.clip(noisy, 0, 255)
     return image
+
+
+def write_slide(image: Path, boundaries: Path, side: int, noise: float = NOISE) -> None:
+    """Write a zarr image of regions, some striped, with noise, and a map of their boundaries, chunk by chunk."""
+    pixels = zarr.create_array(str(image), shape=(side, side, 3), chunks=(CHUNK, CHUNK, 3), dtype="u1")
+    lines = zarr.create_array(str(boundaries), shape=(side, side), chunks=(CHUNK, CHUNK), dtype="f4")
+    colours = np.random.default_rng(0).integers(30, 225, (KINDS, 3))
+
+    def write_chunk(corner: tuple[int, int]) -> None:
+        y, x = (np.arange(c, min(c + CHUNK, side)) for c in corner)
+        a = np.sin(y / 211)[:, np.newaxis] + np.sin((y[:, np.newaxis] + x) / 317)
+        b = np.sin(x / 263)[np.newaxis] + np.sin((y[:, np.newaxis] - x) / 389)
+        kind = np.digitize(a, [-0.8, 0, 0.8]) * 3 + np.digitize(b, [-0.5, 0.5])
+        stripes = (kind % 3 == 0) * STRIPES * np.sin(x / 3)
+        grain = np.random.default_rng(corner).normal(0, noise, (len(y), len(x), 3))
+        chunk = tuple(slice(c, c + CHUNK) for c in corner)
+        pixels[chunk] = np.clip(colours[kind] + stripes[..., np.newaxis] + grain, 0, 255).astype(np.uint8)
+        edge = np.zeros(kind.shape, bool)
+        edge[1:] |= kind[1:] != kind[:-1]
+        edge[:, 1:] |= kind[:, 1:] != kind[:, :-1]
+        lines[chunk] = np.where(edge, 0.9, 0.05)
+
+    with ThreadPoolExecutor(count_cores()) as pool:
+        list(pool.map(write_chunk, [(y, x) for y in range(0, side, CHUNK) for x in range(0, side, CHUNK)]))

@@ -67,13 +67,8 @@ def measure_speed(
 ) -> dict[str, float]:
     """Run the program of :func:`build` on a problem `repeats` times, with a burn-in of 50 sweeps.
 
-    Returns
-    -------
-    dict
-        ``sweeps_per_second`` of the fastest repetition (wall time) and ``sweeps_per_cpu_second``; over all sweeps
-        ``mean_clusters``, ``mean_log_posterior``, the highest log posterior ``best``, and the sum ``together`` of the
-        edges within clusters; of the last state ``clusters``, ``log_posterior`` as updated step by step, and
-        ``recounted`` from the labels.
+    Returns the speed of the fastest repetition by the clock on the wall (``sweeps_per_second``) and by processor time;
+    means over all sweeps; and the last state, whose ``log_posterior`` is also ``recounted`` from the labels.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem"

@@ -50,12 +50,16 @@ class BenchReport:
         """Ratios of all sections, with the section's name in front."""
         return {f"{name}: {key}": r for name, s in self.sections.items() for key, r in s.ratios.items()}
 
+    def record(self, earlier: Mapping[str, Ratio]) -> dict[str, Any]:
+        """Return the content of a file of ratios: those of this run, and earlier ones that it did not measure."""
+        ratios = {name: asdict(ratio) for name, ratio in {**earlier, **self.ratios}.items()}
+        return {"machine": dict(self.machine), "ratios": ratios}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``bench.json``."""
-        sections = {name: asdict(section) for name, section in self.sections.items()}
-        for section in sections.values():
-            del section["ratios"]
-        return {"machine": dict(self.machine), "sections": sections, "ratios": _ratios_to_dict(self.ratios)}
+        content = {name: asdict(section) for name, section in self.sections.items()}
+        sections = {name: {k: v for k, v in section.items() if k != "ratios"} for name, section in content.items()}
+        return {"software": "napari-gsw", "machine": dict(self.machine), "sections": sections, **self.record({})}
 
     def table(self) -> str:
         """Return all sections as text with aligned columns."""
@@ -77,15 +81,11 @@ class BenchReport:
 def cell_text(value: Cell) -> str:
     """Format a cell with three significant digits.
 
-    Examples
-    --------
     >>> [cell_text(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
     ['-', 'x', '1,000', '1,234', '12.3', '1.23', '0.0123']
     """
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
+    if value is None or isinstance(value, str):
+        return "-" if value is None else value
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
@@ -94,19 +94,16 @@ def cell_text(value: Cell) -> str:
 def find_regressions(measured: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> list[str]:
     """Describe each measured ratio that is worse than recorded by more than the recorded tolerance.
 
-    Examples
-    --------
     >>> find_regressions({"cost": Ratio(1.4, "low", 0.3)}, {"cost": Ratio(1.0, "low", 0.3)})
     ['cost is 1.40, recorded 1.00: worse by 40 %, 30 % allowed']
     """
     lines = []
-    for name, old in recorded.items():
-        if name in measured:
-            new = measured[name].value
-            worse = (new / old.value if old.better == "low" else old.value / new) - 1
-            if worse > old.tolerance:
-                change = f"{name} is {cell_text(new)}, recorded {cell_text(old.value)}"
-                lines.append(f"{change}: worse by {worse:.0%}, {old.tolerance:.0%} allowed".replace("%", " %"))
+    for name in filter(measured.__contains__, recorded):
+        new, old = measured[name].value, recorded[name]
+        worse = (new / old.value if old.better == "low" else old.value / new) - 1
+        if worse > old.tolerance:
+            change = f"{name} is {cell_text(new)}, recorded {cell_text(old.value)}"
+            lines.append(f"{change}: worse by {100 * worse:.0f} %, {100 * old.tolerance:.0f} % allowed")
     return lines
 
 
@@ -121,16 +118,6 @@ def read_ratios(path: str | os.PathLike[str]) -> dict[str, Ratio]:
         raise InputError(
             f"{str(path)!r} holds no ratios; make such a file with: napari-gsw bench --record FILE"
         ) from None
-
-
-def format_record(report: BenchReport, earlier: Mapping[str, Ratio]) -> str:
-    """Return the content of a file of ratios: those of a report, and earlier ones that it did not measure."""
-    ratios = _ratios_to_dict({**earlier, **report.ratios})
-    return json.dumps({"machine": dict(report.machine), "ratios": ratios}, indent=2) + "\n"
-
-
-def _ratios_to_dict(ratios: Mapping[str, Ratio]) -> dict[str, Any]:
-    return {name: asdict(ratio) for name, ratio in ratios.items()}
 
 
 def describe_machine() -> dict[str, str | int]:

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from napari_gsw.files.output_folder import check_overwrite, output_folder
     from napari_gsw.research.benchmarks import sections
-    from napari_gsw.research.benchmarks.report import find_regressions, format_record, read_ratios
+    from napari_gsw.research.benchmarks.report import find_regressions, read_ratios
 
     for name in arguments.only:
         if name not in SECTION_NAMES:
@@ -70,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         names = tqdm([name for name in SECTION_NAMES if name in wanted], "measuring", disable=arguments.quiet)
         report = sections.measure(names, sections.QUICK if arguments.quick else sections.FULL)
         if folder is not None:
-            content = {"software": "napari-gsw", **report.to_dict()}
-            folder.joinpath(BENCH).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            folder.joinpath(BENCH).write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
             folder.joinpath("bench.txt").write_text(report.table() + "\n", encoding="utf-8")
         if record_folder is not None and record_file is not None:
-            record_folder.joinpath(record_file.name).write_text(format_record(report, earlier), encoding="utf-8")
+            text = json.dumps(report.record(earlier), indent=2) + "\n"
+            record_folder.joinpath(record_file.name).write_text(text, encoding="utf-8")
     worse = [] if recorded is None else find_regressions(report.ratios, recorded)
     for line in worse:
         print(f"napari-gsw: {line}", file=sys.stderr)
