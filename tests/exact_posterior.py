@@ -11,13 +11,12 @@ import napari_gsw as gsw
 from napari_gsw.core.jit import njit
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import Chain, start_chain, step
+from napari_gsw.core.sampler.chain import ENDLESS, Chain, start_chain, step
 from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.moves.cluster_kernels import grow_state
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
 from napari_gsw.core.sampler.options import NO_ANNEALING, NO_MOVES, SamplerOptions
 from napari_gsw.core.sampler.state import USED, Bonds, Moves, Schedule
-from napari_gsw.core.sampler.tempering import ENDLESS
 
 BATCHES = 100
 

@@ -57,11 +57,11 @@ MUTANTS = (
         (FIELD, "-k", "whole_cluster_moves"),
     ),
     Mutant(
-        "the greedy ascent forgets the field",
+        "the greedy ascent merges no clusters",
         "core/sampler/greedy.py",
-        "score[labels[field.anchor[s]]] += field.pull[i, s]",
-        "score[labels[field.anchor[s]]] += 0.0",
-        (FIELD, "-k", "greedy"),
+        "has_gained = value[NOW] > 0 or merge_clusters(chain.target, chain.state, MIN_GAIN) > 0",
+        "has_gained = value[NOW] > 0",
+        ("tests/core/sampler/test_search.py", "-k", "ascent"),
     ),
     Mutant(
         "closed labels leave room for others",

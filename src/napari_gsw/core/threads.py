@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:  # the command line counts cores before it needs numpy
     from napari_gsw.core.array_types import BoolArray
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 # Lower priority of a thread; see nice(2).
 NICE = 10
+# More than chains that anybody runs at once.
+MAX_THREADS = 1024
 
 
 def count_cores() -> int:
@@ -35,29 +36,36 @@ def lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
-def run_in_thread(stop: BoolArray, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return ``function(*args, **kwargs)``, computed in another thread if this is the main one.
+def run_in_threads(
+    stops: Sequence[BoolArray], calls: Sequence[Callable[[], T]], executor: Executor | None = None
+) -> list[T]:
+    """Return the results of all calls, each computed in a thread beside this one; a single call may stay in this one.
 
-    Ctrl+C sets the flag `stop` (1,), which the function checks, waits for its end and clears the flag. A second Ctrl+C
-    does not wait: the flag stays, and the function ends by itself.
+    An error or Ctrl+C sets the flags `stops`, each (1,), which the calls check, waits for their end and clears the
+    flags. A second Ctrl+C does not wait: the flags stay, and the calls end by themselves.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return function(*args, **kwargs)
-    calls: list[Future[T]] = []
+    if executor is None and len(calls) == 1 and threading.current_thread() is not threading.main_thread():
+        return [calls[0]()]
+    futures: list[Future[T]] = []
     try:
-        calls.append(_thread().submit(function, *args, **kwargs))
-        return calls[0].result()
+        futures.extend((executor or _pool()).submit(call) for call in calls)
+        return [future.result() for future in futures]
     except BaseException:
-        stop[0] = True
-        wait(calls)
-        stop[0] = not calls  # a call that was submitted and not noted goes on, and has to see the flag
+        for stop in stops:
+            stop[0] = True
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        for stop in stops:
+            stop[0] = len(futures) < len(calls)  # a call that was submitted and not noted has to see the flag
         raise
 
 
 @cache
-def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="napari-gsw")
+def _pool() -> ThreadPoolExecutor:
+    """Return a pool that starts a thread where none is idle: new ones for every call would cost a few per cent."""
+    return ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="napari-gsw")
 
 
 if hasattr(os, "register_at_fork"):  # a forked process has the pool, but not its thread
-    os.register_at_fork(after_in_child=_thread.cache_clear)
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -26,7 +26,7 @@ def advanced(kept, sweep, burn_in, sweeps):
     """Sweeps whose draws hold their own number instead of a partition; returns the number of the last."""
     end = sweep + sweeps
     while sweep < end:
-        size = kept.ahead(sweep - burn_in, end - sweep)
+        size = kept.make_room(sweep - burn_in, end - sweep)
         assert 1 <= size <= end - sweep
         for _ in range(size):
             sweep += 1

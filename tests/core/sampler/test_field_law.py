@@ -11,10 +11,9 @@ from law_problems import HALF, LIKELIHOODS, MOVES, PRIORS, SAMPLERS, check, smal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.model.external_field import ExternalField, seeds_as_columns
 from napari_gsw.core.sampler import bonds
-from napari_gsw.core.sampler.chain import start_chain
+from napari_gsw.core.sampler.chain import add_replicas, start_chain
 from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.options import SamplerOptions, make_ladder
-from napari_gsw.core.sampler.tempering import add_replicas
 
 SEEDS = np.array([4, -1, -1, 9, -1, 4, -1])
 

@@ -64,7 +64,7 @@ def test_run_keeps_the_last_snapshot_alone(monkeypatch):
     import gc
 
     import napari_gsw as gsw
-    from napari_gsw.core.sampler import sample as module
+    from napari_gsw.core.sampler import ensemble as module
     from problems import planar
 
     most = 0

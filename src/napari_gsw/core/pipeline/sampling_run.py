@@ -21,10 +21,10 @@ from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.object_edits import FixedPixels
 from napari_gsw.core.posterior.result import Result, SharedResult, make_result, make_shared_result
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.sampler.chain import make_start_labels
+from napari_gsw.core.sampler.chain import make_start_labels, start_chain
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds
 from napari_gsw.core.sampler.options import SamplerOptions
-from napari_gsw.core.sampler.sample import begin_chain, run
+from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.settings import Settings
@@ -200,7 +200,7 @@ def make_ensemble(
         # Chains that all begin with one cluster would agree before they have explored anything.
         wide = settings.replace(start="random") if number and settings.start == "one" else settings
         first = make_start_labels(problem, wide, chain_seed, clamps) if first_labels is None else first_labels
-        chains.append(begin_chain(problem, options, chain_seed, first, clamps))
+        chains.append(start_chain(problem, options, chain_seed, first, clamps))
     return Ensemble(chains)
 
 

@@ -39,7 +39,7 @@ from napari_gsw.core.model import priors
 from napari_gsw.core.model.external_field import ExternalField, ForegroundField
 from napari_gsw.core.model.problem import Problem, SharedProblem
 from napari_gsw.core.sampler.chain import Chain
-from napari_gsw.core.sampler.sample import resume_chain
+from napari_gsw.core.sampler.snapshot import resume_chain
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.core.settings import Settings, upgrade_names
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray

@@ -1,12 +1,19 @@
-"""A running chain: its start, its seeds, the partitions that it keeps, and restarts from another state.
+"""A running chain: start, seeds, kept partitions, replicas at other temperatures, and restarts from another state.
 
 Seeds clamp sites: equal numbers >= 0 stay together and apart from other numbers, -1 is free.
+
+Parallel tempering: replica r samples the posterior to the power b_r, with 1 = b_0 > b_1 > ... The hotter a replica, the
+more easily it leaves a mode. Before every sweep neighbouring replicas r and s propose to exchange their states, and do
+so with probability min(1, exp((b_r - b_s) (L_s - L_r))), L being their log posteriors; even and odd pairs take turns.
+This leaves the distribution of every replica invariant, so that the first one is an ordinary chain that mixes better.
 """
 
 from __future__ import annotations
 
+import copy
 import heapq
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from napari_gsw.core.array_types import Arrays, BoolArray, Float64Array, Int32Array, Int64Array
-from napari_gsw.core.errors import InputError, to_array
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
+from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.model.external_field import make_empty_field, seeds_as_columns
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.partitions import canonical_labels
@@ -23,11 +30,14 @@ from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.bonds import constant_bonds
 from napari_gsw.core.sampler.moves.cluster_kernels import make_clusters, update_all_gaussians
 from napari_gsw.core.sampler.moves.regroup_kernels import MAX_ANCHORS
-from napari_gsw.core.sampler.options import NO_MOVES, SamplerOptions
+from napari_gsw.core.sampler.options import MAX_TEMPERATURE, NO_MOVES, SamplerOptions
 from napari_gsw.core.sampler.state import (
+    BEST,
+    BEST_SWEEP,
     COUNTED,
     GAP,
     N_TRACED,
+    NOW,
     SWEEPS,
     WRITTEN,
     ChainState,
@@ -46,6 +56,10 @@ MAX_TRIES = 64
 MAX_DRAWS = 200
 MIN_DRAWS = 8
 MAX_DRAW_BYTES = 64_000_000
+# A burn-in that never ends: the sums of the hotter replicas are not used.
+ENDLESS = 2**62
+# Columns of `Chain.exchanges`.
+PROPOSED, ACCEPTED = 0, 1
 
 
 def max_draws(n: int) -> int:
@@ -61,9 +75,7 @@ class Draws:
     """
 
     def __init__(self, n: int, kept: Int32Array | None = None, gap: int = 1) -> None:
-        self._room = max_draws(n)
-        kept = np.empty((0, n), np.int32) if kept is None else kept
-        self._move(kept, min(self._room, max(MIN_DRAWS, len(kept))), gap)
+        self._fill(np.empty((0, n), np.int32) if kept is None else kept, gap)
 
     @property
     def gap(self) -> int:
@@ -77,35 +89,32 @@ class Draws:
         view.setflags(write=False)
         return view
 
-    def ahead(self, since: int, sweeps: int) -> int:
+    def make_room(self, since: int, sweeps: int) -> int:
         """Make room, and return how many of the next `sweeps` sweeps can be made before there is none, at least 1.
 
         `since` sweeps have been made after the burn-in, or are negative before its end.
         """
-        if self._due(since) > sweeps:
-            return sweeps
         rows, taken = self.buffer
-        if taken[WRITTEN] == self._room:
+        if self._next_due(since) <= sweeps and taken[WRITTEN] == len(rows):
             # The last of each pair stays, so that all kept sweeps are multiples of the new gap.
-            self._move(rows[1::2], len(rows), 2 * self.gap)
-        elif taken[WRITTEN] == len(rows):
-            self._move(rows, min(self._room, 2 * len(rows)), self.gap)
-        rows, taken = self.buffer
-        return min(sweeps, self._due(since) + (len(rows) - int(taken[WRITTEN]) - 1) * self.gap)
+            self._fill(rows[1::2], 2 * self.gap)
+        free = len(rows) - int(self.buffer.taken[WRITTEN])
+        return min(sweeps, self._next_due(since) + (free - 1) * self.gap) if free else sweeps
 
-    def _due(self, since: int) -> int:
+    def _next_due(self, since: int) -> int:
         """Return the sweeps until the next draw, at least 1."""
         return self.gap - (since % self.gap if since >= 0 else since)
 
-    def _move(self, kept: Int32Array, room: int, gap: int) -> None:
-        rows = np.empty((room, kept.shape[1]), np.int32)
+    def _fill(self, kept: Int32Array, gap: int) -> None:
+        n = kept.shape[1]
+        rows = np.empty((max_draws(n), n), np.int32)  # takes up memory where it is written
         rows[: len(kept)] = kept
         self.buffer = DrawBuffer(rows, np.array([len(kept), gap], np.int64))
 
 
 @dataclass
 class Chain:
-    """A running chain."""
+    """A running chain, with its hotter replicas if it is tempered."""
 
     problem: Problem
     options: SamplerOptions  # may change between two sweeps
@@ -115,6 +124,9 @@ class Chain:
     draws: Draws
     # (1,) set it from another thread to end an advance after the current sweep
     stop: BoolArray = field(default_factory=lambda: np.zeros(1, bool))
+    hotter: list[Chain] = field(default_factory=list)  # from cold to hot
+    # (replicas - 1, 2) proposed and accepted exchanges of each pair of neighbours
+    exchanges: Int64Array = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @property
     def labels(self) -> Int32Array:
@@ -136,6 +148,17 @@ class Chain:
         """Inverse temperature of the next sweep."""
         return chain_kernels.inverse_temperature_at(self.options.annealing, self.sweep)
 
+    @property
+    def replicas(self) -> list[Chain]:
+        """All replicas, from cold to hot."""
+        return [self, *self.hotter]
+
+    @property
+    def ladder(self) -> list[float]:
+        """Inverse temperatures of the replicas, from 1 downwards."""
+        first = self.options.annealing.inverse_temperature
+        return [replica.options.annealing.inverse_temperature / first for replica in self.replicas]
+
     @cached_property
     def target(self) -> Target:
         """The target distribution, as the kernels read it."""
@@ -145,11 +168,32 @@ class Chain:
 
     def advance(self, trace: Float64Array) -> None:
         """Make as many sweeps as `trace` (sweeps, 3) has rows, or fewer after a stop, and fill the rows."""
+        if not self.hotter:
+            self._advance_alone(trace)
+            return
+        for hot in self.hotter:  # the first one's moves, each at its own temperature
+            hot.options = self.options.replace(annealing=hot.options.annealing, burn_in=ENDLESS)
+        for t in range(len(trace)):
+            self._exchange()
+            self._advance_alone(trace[t : t + 1])
+            for hot in self.hotter:
+                hot._advance_alone(np.empty((1, N_TRACED)))
+            # Every replica has the best value of all, so that it records only what is better still.
+            best = max(self.replicas, key=lambda replica: float(replica.sums.value[BEST]))
+            if best is not self:
+                self.sums.best[:] = best.sums.best
+                self.sums.counted[BEST_SWEEP] = best.sums.counted[BEST_SWEEP]
+            for replica in self.replicas:
+                replica.sums.value[BEST] = best.sums.value[BEST]
+            if self.stop[0]:
+                break
+
+    def _advance_alone(self, trace: Float64Array) -> None:
         options, moves = self.options, self.options.moves
         schedule = Schedule(options.annealing, moves.full, moves.near, options.regroups, options.burn_in, self.stop)
         while len(trace):
             before = self.sweep
-            size = self.draws.ahead(before - options.burn_in, len(trace))
+            size = self.draws.make_room(before - options.burn_in, len(trace))
             self.state = chain_kernels.advance(
                 self.target, options.bonds, self.state, self.draws.buffer, schedule, moves if moves.splits else None,
                 self.rng, trace[:size],
@@ -158,13 +202,17 @@ class Chain:
             if self.stop[0]:
                 break
 
-    def arrays(self) -> Arrays:
-        """Return the arrays that only this kind of chain has to keep."""
-        return {}
-
-    def renewed(self, chain: Chain) -> Chain:
-        """Return a chain of this kind that continues from the state of `chain`."""
-        return chain
+    def _exchange(self) -> None:
+        """Propose to exchange the states of every other pair of neighbouring replicas."""
+        for r in range(self.sweep % 2, len(self.hotter), 2):
+            cold, hot = self.replicas[r : r + 2]
+            a, b = cold.state, hot.state
+            self.exchanges[r, PROPOSED] += 1
+            difference = cold.inverse_temperature - hot.inverse_temperature
+            if math.log(1.0 - self.rng.random()) < difference * (b.sums.value[NOW] - a.sums.value[NOW]):
+                self.exchanges[r, ACCEPTED] += 1
+                a.sums.value[NOW], b.sums.value[NOW] = b.sums.value[NOW], a.sums.value[NOW]
+                cold.state, hot.state = b._replace(sums=a.sums), a._replace(sums=b.sums)
 
 
 def step(chain: Chain, sweeps: int) -> Float64Array:
@@ -176,11 +224,6 @@ def step(chain: Chain, sweeps: int) -> Float64Array:
     before = chain.sweep
     chain.advance(trace)
     return trace[: chain.sweep - before]
-
-
-def adapt_n_sweeps(n_sweeps: int, seconds: float, interval: float) -> int:
-    """Adapt the number of sweeps of an interval by a factor of at most two, in case of one slow sweep."""
-    return max(1, int(n_sweeps * min(2.0, max(0.5, interval / max(seconds, 1e-9)))))
 
 
 def make_chain(
@@ -216,13 +259,41 @@ def start_chain(
     problem: Problem, options: SamplerOptions, seed: int = 0, init: ArrayLike | None = None,
     seeds: ArrayLike | None = None,
 ) -> Chain:  # fmt: skip
-    """Make a chain before its first sweep, without replicas.
+    """Make a chain before its first sweep, with replicas if the options have a ladder.
 
     It starts from the labels `init` (n,), or from as few clusters as the prior and the `seeds` (n,) allow.
     """
     clamps = _check_seeds(seeds, problem.n)
     labels = make_first_labels(problem, init, clamps)
-    return _begin(problem, options, clamps, labels, 0, np.random.Generator(np.random.SFC64(seed)))
+    chain = _begin(problem, options, clamps, labels, 0, np.random.Generator(np.random.SFC64(seed)))
+    return chain if options.ladder is None else add_replicas(chain, options.ladder, seed)
+
+
+def add_replicas(chain: Chain, ladder: ArrayLike, seed: int) -> Chain:
+    """Add replicas to a chain, in its state and with generators from a seed; returns the chain.
+
+    The `ladder` has their inverse temperatures, from 1 downwards, as `make_ladder` makes them.
+    """
+    inverse = to_float_array("ladder", ladder)
+    is_ladder = inverse.ndim == 1 and inverse.size > 0 and inverse[0] == 1 and (np.diff(inverse) < 0).all()
+    if not is_ladder or inverse[-1] < 1 / MAX_TEMPERATURE:
+        raise InputError(
+            "a ladder is a list of inverse temperatures that falls from 1 and stays > 0 (and not below "
+            f"{1 / MAX_TEMPERATURE:g}), not {ladder!r}"
+        )
+    for r, b in enumerate(inverse[1:].tolist(), 1):
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0, r))))
+        chain.hotter.append(_copy_hotter(chain, b, rng))
+    chain.exchanges = np.zeros((len(chain.hotter), 2), np.int64)
+    return chain
+
+
+def _copy_hotter(chain: Chain, factor: float, rng: np.random.Generator) -> Chain:
+    """Copy a chain to another inverse temperature, without draws."""
+    annealing = chain.options.annealing
+    annealing = annealing._replace(inverse_temperature=annealing.inverse_temperature * factor)
+    options = chain.options.replace(annealing=annealing, burn_in=ENDLESS)
+    return Chain(chain.problem, options, chain.seeds, copy.deepcopy(chain.state), rng, Draws(chain.problem.n))
 
 
 def _begin(
@@ -243,7 +314,7 @@ def _begin(
 def restart_from(
     chain: Chain, labels: ArrayLike, seeds: ArrayLike, burn_in: int, problem: Problem | None = None
 ) -> Chain:
-    """Return the chain with another state and other seeds; it keeps its generator and its count of sweeps.
+    """Return the chain with another state and other seeds; it keeps its generators and its count of sweeps.
 
     The best state and the running sums begin anew, after a burn-in counted from the first start of the chain. `labels`
     (n,) must respect the `seeds` (n,), and `problem` is the same under another field or prior.
@@ -255,7 +326,11 @@ def restart_from(
         raise InputError("sites with the same seed must share a cluster, and sites with different seeds must not")
     if not np.isfinite(_log_prior(problem, first)):
         raise InputError("the prior forbids this number or these sizes of clusters (K, min_size, max_size)")
-    return chain.renewed(_begin(problem, chain.options.replace(burn_in=burn_in), clamps, first, chain.sweep, chain.rng))
+    new = _begin(problem, chain.options.replace(burn_in=burn_in), clamps, first, chain.sweep, chain.rng)
+    replicas = zip(chain.ladder[1:], chain.hotter, strict=True)
+    new.hotter = [_copy_hotter(new, b, copy.deepcopy(hot.rng)) for b, hot in replicas]
+    new.exchanges = chain.exchanges.copy()
+    return new
 
 
 def reset_sums(chain: Chain, burn_in: int) -> None:

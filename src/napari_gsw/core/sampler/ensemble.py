@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor
+from functools import partial
 
 import numpy as np
 
-from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, step
+from napari_gsw.core.sampler.chain import Chain, step
 from napari_gsw.core.sampler.snapshot import Snapshot, make_readonly, make_snapshot
 from napari_gsw.core.sampler.state import N_TRACED
-from napari_gsw.core.threads import run_in_thread
+from napari_gsw.core.threads import run_in_threads
 
 # Seconds from one snapshot to the next.
 INTERVAL = 0.05
@@ -32,28 +32,35 @@ def spawn_seeds(seed: int, count: int) -> list[int]:
 class Ensemble:
     """Chains that advance side by side, the same number of sweeps at a time."""
 
-    def __init__(self, chains: Sequence[Chain]) -> None:
+    def __init__(self, chains: Sequence[Chain], interval: float | None = INTERVAL, size: int = 1) -> None:
         self.chains = list(chains)
-        self.executor: Executor | None = None  # None uses threads of its own, one for each chain of several
-        self.interval = INTERVAL  # seconds that an advance takes
-        self._size = 1
-        self._pool: tuple[int, Executor] | None = None
+        self.executor: Executor | None = None  # None uses threads of its own
+        self.interval = interval  # seconds that an advance takes; None for advances of `size` sweeps
+        self._size = size
         self.refresh()
 
     def advance(self, max_sweeps: int) -> tuple[Snapshot, ...]:
         """Make the sweeps of about one interval in every chain, or fewer after `interrupt`."""
-        size = min(self._size, max_sweeps)
-        began = time.perf_counter()
-        if self.executor is None and len(self.chains) == 1:
-            snapshots = [run_in_thread(self.chains[0].stop, _advance, self.chains[0], size)]
-        else:
-            snapshots = self._advance_all(self.executor or self._threads(), size)
-        if any(chain.stop[0] for chain in self.chains):
-            snapshots = self._catch_up(snapshots)
-        else:
-            self._size = adapt_n_sweeps(size, time.perf_counter() - began, self.interval)
+        size, began = min(self._size, max_sweeps), time.perf_counter()
+        snapshots = self._advance(self.chains, [size] * len(self.chains))
+        seconds = time.perf_counter() - began
+        if any(chain.stop[0] for chain in self.chains):  # all go to the sweep of the farthest
+            for chain in self.chains:
+                chain.stop[0] = False
+            farthest = max(snapshot.sweep for snapshot in snapshots)
+            behind = [k for k, snapshot in enumerate(snapshots) if snapshot.sweep < farthest]
+            missing = [farthest - snapshots[k].sweep for k in behind]
+            for k, rest in zip(behind, self._advance([self.chains[k] for k in behind], missing), strict=True):
+                trace = make_readonly(np.concatenate((snapshots[k].trace, rest.trace)))
+                snapshots[k] = dataclasses.replace(rest, trace=trace)
+        elif self.interval is not None:  # by a factor of at most two, in case of one slow sweep
+            self._size = max(1, int(size * min(2.0, max(0.5, self.interval / max(seconds, 1e-9)))))
         self.snapshots = tuple(snapshots)
         return self.snapshots
+
+    def _advance(self, chains: Sequence[Chain], sweeps: Sequence[int]) -> list[Snapshot]:
+        calls = [partial(_advance, chain, size) for chain, size in zip(chains, sweeps, strict=True)]
+        return run_in_threads([chain.stop for chain in chains], calls, self.executor)
 
     def interrupt(self) -> None:
         """End the current advance, or else the next one, after a sweep; call it from another thread.
@@ -62,19 +69,6 @@ class Ensemble:
         """
         for chain in self.chains:
             chain.stop[0] = True
-
-    def _catch_up(self, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-        """Advance chains that were interrupted to the sweep of the farthest."""
-        for chain in self.chains:
-            chain.stop[0] = False
-        farthest = max(snapshot.sweep for snapshot in snapshots)
-        result = []
-        for chain, snapshot in zip(self.chains, snapshots, strict=True):
-            if snapshot.sweep < farthest:
-                rows = run_in_thread(chain.stop, step, chain, farthest - snapshot.sweep)
-                snapshot = make_snapshot(chain, np.concatenate((snapshot.trace, rows)))
-            result.append(snapshot)
-        return result
 
     def run(self, sweeps: int, every: int | None = None) -> Iterator[tuple[Snapshot, ...]]:
         """Advance by that many sweeps and yield snapshots, among them those at all multiples of `every`.
@@ -91,28 +85,6 @@ class Ensemble:
     def refresh(self) -> None:
         """Take new snapshots, after a chain has been changed from outside."""
         self.snapshots = tuple(make_snapshot(chain, np.empty((0, N_TRACED))) for chain in self.chains)
-
-    def _advance_all(self, threads: Executor, size: int) -> list[Snapshot]:
-        futures: list[Future[Snapshot]] = []
-        try:
-            futures.extend(threads.submit(_advance, chain, size) for chain in self.chains)
-            return [future.result() for future in futures]
-        except BaseException:
-            # No chain keeps running after an error or an interrupt of another: two threads must never meet.
-            for chain in self.chains:
-                chain.stop[0] = True
-            for future in futures:
-                future.cancel()
-            wait(futures)
-            for chain in self.chains:
-                chain.stop[0] = len(futures) < len(self.chains)
-            raise
-
-    def _threads(self) -> Executor:
-        """Return threads that live as long as the ensemble: new ones at every step would cost a few per cent of it."""
-        if self._pool is None or self._pool[0] != os.getpid():  # a forked process has the pool, but not its threads
-            self._pool = os.getpid(), ThreadPoolExecutor(len(self.chains), thread_name_prefix="napari-gsw")
-        return self._pool[1]
 
 
 def _advance(chain: Chain, sweeps: int) -> Snapshot:

@@ -11,30 +11,20 @@ from napari_gsw.core.jit import as_int64, njit, zeros
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler.bonds import constant_bonds
-from napari_gsw.core.sampler.chain import restart_from, start_chain
-from napari_gsw.core.sampler.moves.cluster_kernels import (
-    add_count_gains,
-    add_site,
-    clear_slot,
-    copy_slot,
-    count_pixels,
-    grow_state,
-    log_gaussian_marginal,
-    log_marginal,
-    merge_slots,
-    remove_site,
-)
+from napari_gsw.core.sampler.chain import ENDLESS, restart_from, start_chain, step
+from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, log_marginal, merge_slots
 from napari_gsw.core.sampler.moves.split_merge_kernels import score_merges
+from napari_gsw.core.sampler.moves.sweep_kernels import MIN_GAIN
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.snapshot import State, make_readonly
-from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
+from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Annealing, ChainState, Target
 
-# Gains below this are rounding.
-MIN_GAIN = 1e-8
+# A sweep moves each site to its best cluster.
+ZERO_TEMPERATURE = Annealing(math.inf, 1.0, 0)
 
 
 def climb_to_maximum(problem: Problem, labels: ArrayLike, seeds: ArrayLike | None = None) -> State:
-    """Climb to a state that no move of a site and no merge of two clusters improves, without any random draw.
+    """Climb to a state that no move of a site and no merge of two clusters improves; nothing is left to chance.
 
     In turns, sites move in order to their best cluster or one of their own until none moves, and each cluster merges
     with the one that gains most. `labels` (n,) must respect the `seeds` (n,).
@@ -45,75 +35,17 @@ def climb_to_maximum(problem: Problem, labels: ArrayLike, seeds: ArrayLike | Non
     >>> climb_to_maximum(problem, [0, 1, 2, 3]).labels.tolist()
     [0, 0, 1, 1]
     """
-    chain = start_chain(problem, SamplerOptions(constant_bonds(problem, 0.0)), 0, labels)
+    options = SamplerOptions(constant_bonds(problem, 0.0), annealing=ZERO_TEMPERATURE, burn_in=ENDLESS)
+    chain = start_chain(problem, options, 0, labels)
     if seeds is not None:
-        chain = restart_from(chain, labels, seeds, 0)
-    target, state = chain.target, chain.state
-    has_gained = True
+        chain = restart_from(chain, labels, seeds, ENDLESS)
+    value, has_gained = chain.sums.value, True
     while has_gained:
-        state, gain = move_sites(target, state, MIN_GAIN)
-        has_gained = gain > 0 or merge_clusters(target, state, MIN_GAIN) > 0
-    best = make_readonly(canonical_labels(state.labels))
+        value[NOW] = 0.0
+        step(chain, 1)
+        has_gained = value[NOW] > 0 or merge_clusters(chain.target, chain.state, MIN_GAIN) > 0
+    best = make_readonly(canonical_labels(chain.labels))
     return State(0, best, log_posterior(problem, best))
-
-
-@njit
-def move_sites(target: Target, state: ChainState, min_gain: float) -> tuple[ChainState, float]:
-    """Move each site once, in order, to the cluster of the highest log posterior if that gains `min_gain`.
-
-    Returns the state, with new arrays if slots ran out, and the gain.
-    """
-    evidence, graph, seeds, field = target.evidence, target.graph, target.seeds, target.field
-    log_v, log_w = target.prior.log_v, target.prior.log_w
-    labels, used = state.labels, state.scratch.slots
-    total_gain = 0.0
-    for i in range(labels.size):
-        clusters = state.clusters
-        old = as_int64(labels[i])
-        left = clusters.size[old] - 1
-        if seeds[i] >= 0 or (left > 0 and log_w[left] == -math.inf):
-            continue
-        if used[USED] == clusters.size.size:
-            state = grow_state(state, 2 * clusters.size.size)
-            clusters = state.clusters
-        slots = used[USED] + 1
-        if left > 0:
-            remove_site(evidence, clusters, i, old)
-        else:
-            clear_slot(clusters, old)
-        score = zeros(slots, np.float64)
-        for t in range(graph.start[i], graph.start[i + 1]):
-            score[labels[graph.neighbour[t]]] += graph.beta[graph.edge[t]]
-        for s in range(field.anchor.size):
-            score[labels[field.anchor[s]]] += field.pull[i, s]
-        begin, end, pixels = evidence.site_start[i], evidence.site_start[i + 1], count_pixels(evidence, i)
-        add_count_gains(evidence, clusters.words, evidence.word, evidence.times, begin, end, as_int64(0), slots, score)
-        k_left = used[CLUSTERS] if left > 0 else used[CLUSTERS] - 1
-        fresh = -1
-        for k in range(slots):
-            m = clusters.size[k]
-            if m == 0 and fresh >= 0:
-                score[k] = -math.inf
-                continue
-            if m == 0:
-                fresh = k
-                score[k] += log_v[k_left + 1] + log_w[1]
-            else:
-                score[k] += log_v[k_left] + log_w[m + 1] - log_w[m]
-            score[k] += log_gaussian_marginal(evidence, clusters, k, pixels, evidence.moments, i) - clusters.gauss[k]
-        stay = old if left > 0 else fresh
-        new = stay
-        for k in range(slots):
-            if score[k] > score[new]:
-                new = k
-        if score[new] - score[stay] < min_gain:
-            new = stay
-        total_gain += score[new] - score[stay]
-        add_site(evidence, clusters, i, new)
-        labels[i] = new
-        used[CLUSTERS] = k_left + 1 if new == fresh else k_left
-        used[USED] = max(used[USED], new + 1)
-    return state, total_gain
 
 
 @njit

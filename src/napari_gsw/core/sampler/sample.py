@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,19 +14,11 @@ from napari_gsw.core.array_types import Arrays
 from napari_gsw.core.errors import InputError, check_integer, check_number, check_seed, to_float_array
 from napari_gsw.core.model.problem import Problem, check_problem
 from napari_gsw.core.sampler.bonds import check_bonds, constant_bonds
-from napari_gsw.core.sampler.chain import Chain, adapt_n_sweeps, make_start_labels, start_chain, step
+from napari_gsw.core.sampler.chain import Chain, make_start_labels, start_chain
+from napari_gsw.core.sampler.ensemble import Ensemble
 from napari_gsw.core.sampler.options import SamplerOptions, make_annealing, make_split_moves
-from napari_gsw.core.sampler.snapshot import (
-    Snapshot,
-    check_consistent,
-    check_state,
-    make_readonly,
-    make_snapshot,
-    restore_chain,
-)
-from napari_gsw.core.sampler.state import N_TRACED, Bonds, Moves
-from napari_gsw.core.sampler.tempering import add_replicas, restore_replicas
-from napari_gsw.core.threads import run_in_thread
+from napari_gsw.core.sampler.snapshot import Snapshot, make_readonly, resume_chain
+from napari_gsw.core.sampler.state import Bonds, Moves
 
 # The trace of a run has a row for each sweep.
 MAX_SWEEPS = 10**12
@@ -89,7 +80,7 @@ def sample(
         Temperature of the first sweep, and number of sweeps over which it falls to 1, which the running sums leave out.
     ladder : float array, optional
         Inverse temperatures of replicas that exchange their states, from 1 downwards; snapshots are of the first. See
-        :mod:`napari_gsw.core.sampler.tempering`.
+        :mod:`napari_gsw.core.sampler.chain`.
     state : dict of str to array, optional
         `Snapshot.state` of the same problem, from which the chain resumes bitwise as if it had not stopped. It
         determines `seed`, `init`, `seeds`, `annealing` and `ladder`, and the other options that are None.
@@ -125,42 +116,16 @@ def sample(
     options = options.replace(moves=_change_moves(options.moves, splits, full_scans))
     if init is None and problem.settings is not None:
         init = make_start_labels(problem, problem.settings, seed, seeds)
-    return _drain(begin_chain(problem, options, seed, init, seeds), sweeps, every, interval)
+    return _drain(start_chain(problem, options, seed, init, seeds), sweeps, every, interval)
 
 
 def _change_moves(moves: Moves, splits: int | Moves | None, full_scans: float | None) -> Moves:
     return make_split_moves(moves if splits is None else splits, moves.full if full_scans is None else full_scans)
 
 
-def begin_chain(
-    problem: Problem, options: SamplerOptions, seed: int, init: ArrayLike | None, seeds: ArrayLike | None
-) -> Chain:
-    """Make a chain before its first sweep, with replicas if the options have a ladder; see `start_chain`."""
-    chain = start_chain(problem, options, seed, init, seeds)
-    return chain if options.ladder is None else add_replicas(chain, options.ladder, seed)
-
-
-def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
-    """Check a state and restore its chain, with its replicas; `changes` are new options."""
-    arrays = check_state(problem, state)
-    chain = restore_chain(problem, arrays, **changes)
-    check_consistent(chain)
-    return restore_replicas(chain, arrays) if "ladder" in arrays else chain
-
-
 def _drain(chain: Chain, sweeps: int, every: int, interval: float | None) -> Iterator[Snapshot]:
-    if sweeps == 0:
-        yield make_snapshot(chain, np.empty((0, N_TRACED)))
-    size = every if interval is None else 1
-    while sweeps > 0:
-        size = min(size, sweeps)
-        began = time.perf_counter()
-        trace = run_in_thread(chain.stop, step, chain, size)
-        seconds = time.perf_counter() - began
-        sweeps -= size
-        yield make_snapshot(chain, trace)
-        if interval is not None:
-            size = adapt_n_sweeps(size, seconds, interval)
+    team = Ensemble([chain], interval, every if interval is None else 1)
+    return (snapshot for (snapshot,) in team.run(sweeps))
 
 
 def run(problem: Problem, sweeps: int = 1000, **more: Any) -> Snapshot:

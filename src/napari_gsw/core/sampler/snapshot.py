@@ -21,7 +21,7 @@ from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.model.fingerprint import FINGERPRINT_BYTES
 from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.sampler.chain import Chain, Draws, count_clusters, make_chain, max_draws, respects_seeds
+from napari_gsw.core.sampler.chain import ENDLESS, Chain, Draws, count_clusters, make_chain, max_draws, respects_seeds
 from napari_gsw.core.sampler.options import MAX_SCANS, MAX_TEMPERATURE, SamplerOptions
 from napari_gsw.core.sampler.state import BEST, NOW, USED, Annealing, Bonds, Moves, RunningSums
 
@@ -195,11 +195,28 @@ def export_state(chain: Chain) -> Arrays:
         **dict(zip(MOVE_NAMES, options.moves, strict=True)),
         **dict(zip(ANNEALING_NAMES, options.annealing, strict=True)),
         "draw_gap": chain.draws.gap,
-        **chain.arrays(),
+        **(_export_replicas(chain) if chain.hotter else {}),
     }
     copies = {name: make_readonly(np.array(value)) for name, value in arrays.items()}
     # The draws are many, but rows that are written once need no copy.
     return MappingProxyType(copies | {"draws": chain.draws.kept})
+
+
+def _export_replicas(chain: Chain) -> dict[str, Any]:
+    """Return the state of the hotter replicas: labels and generators in rows, statistics of all slots in a row."""
+    states = [hot.state for hot in chain.hotter]
+    slots = [int(state.scratch.slots[USED]) for state in states]
+    clusters = [(state.clusters, used) for state, used in zip(states, slots, strict=True)]
+    return {
+        "ladder": chain.ladder,
+        "exchanges": chain.exchanges,
+        "hot_labels": [state.labels for state in states],
+        "hot_generator": [generator_state(hot.rng) for hot in chain.hotter],
+        "hot_log_posterior": [state.sums.value[NOW] for state in states],
+        "hot_slots": slots,
+        "hot_moments": np.concatenate([c.moments[:, :used] for c, used in clusters], axis=1),
+        "hot_gauss": np.concatenate([c.gauss[:used] for c, used in clusters]),
+    }
 
 
 def export_sums(sums: RunningSums) -> dict[str, Any]:
@@ -221,8 +238,31 @@ def generator_state(rng: np.random.Generator) -> NDArray[np.uint64]:
     return np.array(rng.bit_generator.state["state"]["state"])
 
 
-def restore_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
-    """Restore a chain, or the first replica, from a state that `check_state` returned; `changes` are new options."""
+def resume_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
+    """Check a state and restore its chain, with its replicas; `changes` are new options."""
+    arrays = check_state(problem, state)
+    chain = _restore_chain(problem, arrays, **changes)
+    check_consistent(chain)
+    end = 0
+    for r, factor in enumerate(arrays["ladder"][1:].tolist() if "ladder" in arrays else ()):
+        begin, end = end, end + int(arrays["hot_slots"][r])
+        own = {
+            "labels": arrays["hot_labels"][r],
+            "generator": arrays["hot_generator"][r],
+            "log_posterior": arrays["hot_log_posterior"][r],
+            "moments": arrays["hot_moments"][:, begin:end],
+            "gauss": arrays["hot_gauss"][begin:end],
+            "draws": arrays["draws"][:0],
+            "coldness": arrays["coldness"] * factor,
+        }
+        hot = _restore_chain(problem, arrays | own, **changes | {"burn_in": ENDLESS})
+        check_consistent(hot)
+        chain.hotter.append(hot)
+    chain.exchanges = arrays.get("exchanges", chain.exchanges)
+    return chain
+
+
+def _restore_chain(problem: Problem, state: Arrays, **changes: Any) -> Chain:
     options = SamplerOptions(
         bonds=Bonds(state["bond_strength"].astype(np.float64), float(state["bond_low"]), float(state["bond_high"])),
         regroups=int(state["regroups"]),

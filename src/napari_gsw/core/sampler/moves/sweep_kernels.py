@@ -58,6 +58,8 @@ from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Bonds, ChainState
 LARGE_ARGUMENT = 1024.0
 # Of the type of a count, which numba then keeps.
 ONE = np.uint32(1)
+# At temperature zero a group moves if it gains this; less is rounding.
+MIN_GAIN = 1e-8
 
 
 class Candidates(NamedTuple):
@@ -380,9 +382,9 @@ def fix_table_ends(
 def sample_candidate(
     candidates: Candidates, choices: int, root: int, scan_all: bool, power: float, uniform: float
 ) -> int:
-    """Return the candidate that a uniform draws."""
+    """Return the candidate that a uniform draws; at temperature zero, the best."""
     score, weight = candidates.score, candidates.weight
-    if power != 1.0:
+    if power != 1.0 and power != math.inf:
         for c in range(choices):
             k = c if scan_all else as_int64(candidates.adjacent[c])
             bonded = candidates.bonded_weight[k] if candidates.seen[k] == root else 0.0
@@ -401,7 +403,7 @@ def sample_candidate(
     # The share of the first in all weights is at least 1 / (1 + (choices - 1) exp(-gap)). Mostly it is so much better
     # that a uniform below that draws it, and no other weight is needed.
     gap = top - second
-    if gap <= NEGLIGIBLE_GAP and uniform * (1.0 + (choices - 1) * math.exp(-gap)) >= 1.0:
+    if power == 1.0 and gap <= NEGLIGIBLE_GAP and uniform * (1.0 + (choices - 1) * math.exp(-gap)) >= 1.0:
         first = draw_candidate(score, weight, choices, uniform, first)
     return first
 
@@ -422,7 +424,7 @@ def update_bonded_groups(
     that holds a seed stays where it is.
 
     At inverse temperature b all of it is multiplied by b but the bonds' part, - sum beta_ij delta_ij: any bonds leave
-    the posterior to the power b invariant.
+    the posterior to the power b invariant. An infinite b needs a sweep without bonds that is `scan_all`.
 
     Not `scan_all`, C chooses only among S: the clusters in which edges that leave C end, those with a name, and a new
     one; and it stays if the rest of its own cluster is not in S. S depends on the bonds and on the labels outside C,
@@ -492,8 +494,10 @@ def update_each_group(
         choices = score_candidates(target, state, group, counts, candidates, has_table_ends, scan_all)
         chosen = sample_candidate(candidates, choices, root, scan_all, power, rng.random())
 
-        new = chosen if scan_all else as_int64(adjacent[chosen])
         back = old if left > 0 else fresh
+        if power == math.inf and scan_all and score[chosen] - score[back] < MIN_GAIN:
+            chosen = back
+        new = chosen if scan_all else as_int64(adjacent[chosen])
         if new != back:
             stay = back
             if not scan_all:
