@@ -85,3 +85,9 @@ def test_a_number_of_sites_or_a_size():
 def test_every_kind_of_superpixels_makes_the_number_that_is_asked_for(method):
     problem = gsw.prepare(mosaic()[0], superpixels=method, site_count=400)
     assert 280 <= problem.n <= 560
+
+
+def test_settings_that_name_a_file():
+    assert all(gsw.preset(name).file_paths() == {} for name in gsw.PRESETS)
+    settings = gsw.preset("photo", codebook="a.json", network="b.npz", boundary_model="membranes")
+    assert settings.file_paths() == {"codebook": "a.json", "network": "b.npz"}

@@ -40,8 +40,6 @@ from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
 # Stands for the name of an image, without its ending, in the name of a map's file.
 STEM = "{stem}"
-# Settings that may be the path of a file, and their values that are not.
-FILE_SETTINGS = {"codebook": ("auto", "shipped", "image"), "boundary_model": ("shipped",)}
 
 
 class ReferenceImage(NamedTuple):
@@ -102,7 +100,9 @@ class BatchSpec:
         for teacher in self.teachers:
             teacher.read(self.choice.settings.axes)
         # Absolute paths, for processes that may run elsewhere.
-        settings = self.choice.settings.replace(**{n: os.path.abspath(f) for n, f in self._setting_files().items()})
+        settings = self.choice.settings.replace(
+            **{n: os.path.abspath(f) for n, f in self.choice.settings.file_paths().items()}
+        )
         object.__setattr__(self, "choice", replace(self.choice, settings=settings))
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "maps", {name: os.path.abspath(file) for name, file in self.maps.items()})
@@ -115,7 +115,7 @@ class BatchSpec:
         """List the files that are read for an image; it is segmented again when one of them has changed."""
         painted = (file for teacher in self.teachers for file in teacher)
         maps = map(find_map_file, self.map_files(image).values())
-        return image.path, *map(Path, self._setting_files().values()), *painted, *maps
+        return image.path, *map(Path, self.choice.settings.file_paths().values()), *painted, *maps
 
     def depends_on(self) -> dict[str, Any]:
         """Return everything else that the results depend on, ready for JSON."""
@@ -132,10 +132,6 @@ class BatchSpec:
     def map_files(self, image: BatchImage) -> dict[str, Path]:
         """Return the files of the maps of an image by name."""
         return {name: Path(pattern.replace(STEM, image.path.stem)) for name, pattern in self.maps.items()}
-
-    def _setting_files(self) -> dict[str, str]:
-        values = {name: getattr(self.choice.settings, name) for name in FILE_SETTINGS}
-        return {name: value for name, value in values.items() if value not in FILE_SETTINGS[name]}
 
 
 class ImageTask(NamedTuple):

@@ -90,7 +90,7 @@ def choose_colour_codebook(
     are learnt from an image because it has low contrast or few colours.
     """
     rgb, named = images[0].rgb, settings.codebook
-    if codebook is None and named not in ("auto", "shipped", "image"):
+    if codebook is None and "codebook" in settings.file_paths():
         codebook = Codebook.load(named)
     space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
     if codebook is None:

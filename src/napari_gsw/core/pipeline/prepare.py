@@ -109,7 +109,8 @@ def resolve_arguments(
 
 def load_codebook(settings: Settings) -> Codebook | None:
     """Load the codebook of the file that the settings name, if they name one."""
-    return None if settings.codebook in ("auto", "shipped", "image") else Codebook.load(settings.codebook)
+    path = settings.file_paths().get("codebook")
+    return None if path is None else Codebook.load(path)
 
 
 def prepare(

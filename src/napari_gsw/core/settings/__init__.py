@@ -94,6 +94,7 @@ class Settings(Options):
         choices=("lab", "hsv"), active_if=("likelihood", ("words",)), title="Colour space")
     codebook: str = in_features("auto", "Where the colour words come from: shipped (learnt on photographs, RGB only), "
         "image, the path of a saved codebook, or auto (shipped for RGB, else image).",
+        built_in=("auto", "shipped", "image"),
         active_if=("likelihood", ("words",)))
     word_scale: float = in_features(0.0,
         "Difference of colour (in units of Lab) within which words that are learnt from the channels of an image count "
@@ -169,9 +170,11 @@ class Settings(Options):
         bounds="(0, inf)", kind=float, optional=True, active_if=("coupling", ("contrast",)), title="Texture scale")
     boundary_model: str = in_coupling("shipped", "What learnt couplings go by, and objects that a network sees: "
         "shipped, membranes (learnt on electron micrographs), or the path of a saved model.",
+        built_in=("shipped", "membranes"),
         active_if=("coupling", ("learnt",)), title="Learnt from")
     network: str = in_coupling("shipped", "A network whose boundaries are a cue of learnt couplings, or that sees "
         "objects: shipped (learnt on photographs, and on nuclei; needs onnxruntime), none, or the path of a saved one.",
+        built_in=("shipped", "none"),
         active_if=("coupling", ("learnt",)))
     offset: float = in_coupling(1.0,
         "Log odds for one segment from which on a learnt coupling attracts; larger values make more regions.",

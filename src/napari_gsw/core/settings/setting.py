@@ -31,6 +31,7 @@ class Setting:
     exclusive_min: bool = False
     exclusive_max: bool = False
     choices: tuple[str, ...] = ()
+    built_in: tuple[str, ...] = ()  # of a setting that may be the path of a file: its values that are none
     symbol: str = ""  # in the paper
     title: str = ""  # in a form, where the name itself is not a word
     usual: float | None = None  # what None stands for in most images
@@ -132,6 +133,12 @@ class Options:
         other, values = active_if
         value = getattr(self, other)
         return self.is_active(other) and (value in values if values else value is None or bool(value))
+
+    def file_paths(self) -> dict[str, str]:
+        """Return the settings whose value is the path of a file, by name."""
+        fields = self.setting_fields()
+        values = {name: getattr(self, name) for name, declared in fields.items() if declared.built_in}
+        return {name: value for name, value in values.items() if value not in fields[name].built_in}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values by name, ready for JSON."""
