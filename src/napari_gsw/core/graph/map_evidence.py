@@ -7,7 +7,7 @@ A boundary of one pixel lies on one side of a face, so the larger of its two pix
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,12 +19,10 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import InputMaps
 from napari_gsw.core.features.site_features import find_informative_channels, gaussian_options
 from napari_gsw.core.graph.region_graph import RegionGraph, add_second_order
-from napari_gsw.core.image.block_grid import Slices
 from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces
-from napari_gsw.core.special import sum_by_group
 
 
 class SiteMaps(NamedTuple):
@@ -34,15 +32,6 @@ class SiteMaps(NamedTuple):
     edge_sums: Float64Array | None = None  # (touching,) boundary log odds summed over the faces of each edge
     foreground: Float64Array | None = None  # (n,) mean log odds
     notes: Mapping[str, Any] = {}  # what was recognised of each map, for JSON
-
-
-class BlockMaps(NamedTuple):
-    """Values of maps for the p pieces of sites in a block; empty for a map that is not given."""
-
-    sums: Float64Array  # (p, k) of feature channels
-    squares: Float64Array  # (p, k)
-    edge_sums: Float64Array  # (e,) boundary log odds summed over the faces of each edge
-    foreground: Float64Array  # (p, 1) log odds summed over pixels, or (p, 0)
 
 
 def sum_map_over_edges(
@@ -84,51 +73,23 @@ def summarize_maps(maps: InputMaps, sites: Sites, graph: RegionGraph, settings: 
     return SiteMaps(features, edge_sums, foreground, maps.notes)
 
 
-def summarize_block_maps(
-    maps: InputMaps, slices: Slices, pieces: Sites, graph: RegionGraph, spacing: Spacing
-) -> BlockMaps:
-    """Summarize maps for the pieces of sites in one block, and the graph of these pieces."""
-
-    def sum_per_piece(values: NDArray[Any]) -> Float64Array:
-        if graph.n == 0:
-            return np.zeros((0, values.shape[-1]))
-        return mean_per_site(values, pieces) * graph.pixels[:, np.newaxis]
-
-    sums = squares = foreground = np.zeros((graph.n, 0))
-    edge_sums = np.zeros(0)
-    if "features" in maps:
-        values = maps["features"].read_features(slices).astype(np.float64)
-        sums, squares = sum_per_piece(values), sum_per_piece(np.square(values))
-    if "boundaries" in maps:
-        edge_sums = sum_map_over_edges(maps["boundaries"].log_odds(slices), pieces, graph, spacing)
-    if "foreground" in maps:
-        foreground = sum_per_piece(maps["foreground"].log_odds(slices)[..., np.newaxis])
-    return BlockMaps(sums, squares, edge_sums, foreground)
-
-
-def merge_block_maps(
+def summarize_sums_of_maps(
     maps: InputMaps,
-    blocks: Sequence[BlockMaps],
-    site: NDArray[np.integer],
+    sums: Mapping[str, Float64Array],
     n_pixels: NDArray[np.int64],
     edge_sums: Float64Array | None,
     settings: Settings,
 ) -> SiteMaps:
-    """Merge the summaries of all blocks, with the site (pieces,) of each piece and the pixels (n,) of each site."""
-
-    def sum_per_site(name: str) -> Float64Array:
-        return sum_by_group(np.concatenate([getattr(block, name) for block in blocks]), site, len(n_pixels))
-
+    """Summarize maps by sums (n, k) over the pixels (n,) of each site, and `edge_sums` (touching,)."""
     features = foreground = None
     if "features" in maps:
-        sums, squares = sum_per_site("sums"), sum_per_site("squares")
-        mean = sums.sum(axis=0) / n_pixels.sum()
-        variance = np.maximum(squares.sum(axis=0) / n_pixels.sum() - mean**2, 0)
+        mean = sums["features"].sum(axis=0) / n_pixels.sum()
+        variance = np.maximum(sums["feature squares"].sum(axis=0) / n_pixels.sum() - mean**2, 0)
         if not variance.any():
             raise InputError("features are the same everywhere, so they have no effect; leave them out")
         kept = find_informative_channels(variance)
         options = gaussian_options(settings, settings.features_evidence)
-        features = Gaussian.from_sums(n_pixels, sums[:, kept], squares[:, kept], *options)
+        features = Gaussian.from_sums(n_pixels, sums["features"][:, kept], sums["feature squares"][:, kept], *options)
     if "foreground" in maps:
-        foreground = sum_per_site("foreground")[:, 0] / n_pixels
+        foreground = sums["foreground"][:, 0] / n_pixels
     return SiteMaps(features, edge_sums, foreground, maps.notes)

@@ -52,7 +52,7 @@ class Problem:
     graph : boundary lengths and contrasts of the edges, or None.
     settings : those it was prepared with, from which `sample` takes its defaults; or None.
     signal : foreground signal, an image; or None.
-    block_context : how a chunked image was read (:class:`napari_gsw.core.blocks.block.BlockContext`), or None.
+    block_context : how a chunked image was read (:class:`napari_gsw.core.blocks.assembly.BlockContext`), or None.
     field : external field of named clusters, a factor exp(sum of h_i(name)) of the posterior; or None.
     map_field : the field of a foreground map, which applies once sites are clamped; or None.
     maps : description of the input maps by name, ready for JSON.

@@ -334,9 +334,11 @@ def _prepare_lazy(
 
     settings = settings.replace(objects="classical")
     maps = {name: inputs[name] for name in MAP_NAMES}
-    assembled = assemble(image, grid, settings, inputs["sites"], inputs["mask"], codebook, report_blocks, maps)
-    origin = {"sites": assembled.sites, "block_context": assembled.context}
-    return _make_problem(Problem, assembled.features, assembled.graph, settings, beta, assembled.maps, origin)
+    context, sites, graph, features, site_maps = assemble(
+        image, grid, settings, inputs["sites"], inputs["mask"], codebook, report_blocks, maps
+    )
+    origin = {"sites": sites, "block_context": context}
+    return _make_problem(Problem, features, graph, settings, beta, site_maps, origin)
 
 
 def uses_object_network(settings: Settings) -> bool:

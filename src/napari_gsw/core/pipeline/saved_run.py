@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Arrays, Float64Array
-from napari_gsw.core.blocks.block import BlockContext
+from napari_gsw.core.blocks.assembly import BlockContext
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import InputMaps

@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 from skimage import measure, segmentation
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array
-from napari_gsw.core.blocks.assembly import SIGNAL_HALO, count_pieces_before, stitch_blocks
-from napari_gsw.core.blocks.block import Block, BlockContext, describe_borders, find_pieces
+from napari_gsw.core.blocks.assembly import (
+    SIGNAL_HALO,
+    Block,
+    BlockContext,
+    describe_borders,
+    find_pieces,
+    label_pieces,
+    stitch_blocks,
+)
 from napari_gsw.core.graph.object_model import COLOURS
 from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.image import lazy
@@ -437,9 +444,7 @@ def label_block_objects(
         np.concatenate([clamps for _, clamps, _ in found]),
     )
     labels = label_stitched_objects(object_of_piece, pixels, clamps, min_pixels, is_flat)
-    first = count_pieces_before(blocks)
-    tables = [np.concatenate(([0], labels[first[b] : first[b + 1]])).astype(np.int32) for b in range(len(blocks))]
-    return BlockedLabels(context.grid, [block.pieces for block in blocks], tables)
+    return label_pieces(context, blocks, labels)
 
 
 def find_flat_objects(
