@@ -25,10 +25,9 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.batch import images
-from napari_gsw.batch.images import BatchSpec
+from napari_gsw.batch.images import BatchSpec, Selection, output_stems, result_files, select_images
 from napari_gsw.batch.jobs import BatchOptions
 from napari_gsw.batch.run import COLUMNS, run_batch, run_batch_spec
-from napari_gsw.batch.selection import Selection, output_stems, result_files, select_images
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.output_folder import JOURNALS

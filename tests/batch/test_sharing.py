@@ -21,9 +21,9 @@ from skimage.data import astronaut
 
 import napari_gsw as gsw
 from napari_gsw.batch import images, run
+from napari_gsw.batch.images import Selection
 from napari_gsw.batch.jobs import WORKER_DIED, Failure
 from napari_gsw.batch.run import run_batch
-from napari_gsw.batch.selection import Selection
 from napari_gsw.cli import main
 from napari_gsw.files.output_folder import SCRATCH
 from napari_gsw.files.results import OutputOptions
@@ -261,7 +261,7 @@ def test_an_image_that_kills_its_worker_is_named_and_the_rest_is_finished(tmp_pa
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         dask_cluster._start_local_cluster(2, dashboard=True) as address,
-        dask_cluster._connect(address) as client,
+        distributed.Client(address, set_as_default=False) as client,
     ):
         answers = dict(dask_cluster._run_on_cluster(client, distributed, work, jobs))
         port = client.scheduler_info()["services"]["dashboard"]

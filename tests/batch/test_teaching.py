@@ -10,9 +10,8 @@ import pytest
 import tifffile
 
 import napari_gsw as gsw
-from napari_gsw.batch.images import BatchSpec, ReferenceImage
+from napari_gsw.batch.images import BatchSpec, ReferenceImage, Selection, select_images
 from napari_gsw.batch.run import run_batch
-from napari_gsw.batch.selection import Selection, select_images
 from napari_gsw.cli import main
 from napari_gsw.files.images import read_labels
 from napari_gsw.files.results import OutputOptions

@@ -73,7 +73,7 @@ def test_missing_module_of_a_built_in_command_is_a_defect(monkeypatch):
     def run_gui(arguments):
         raise ModuleNotFoundError("No module named 'x'", name="x")
 
-    monkeypatch.setattr(cli.gui, "run_gui", run_gui)
+    monkeypatch.setattr(cli, "run_gui", run_gui)
     with pytest.raises(ModuleNotFoundError):
         cli.main(["gui"])
 
@@ -82,6 +82,6 @@ def test_input_error_is_one_line(monkeypatch, capsys):
     def run_gui(arguments):
         raise InputError("no such image")
 
-    monkeypatch.setattr(cli.gui, "run_gui", run_gui)
+    monkeypatch.setattr(cli, "run_gui", run_gui)
     assert cli.main(["gui"]) == 2
     assert capsys.readouterr().err == "napari-gsw: no such image\n"

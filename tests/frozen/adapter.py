@@ -255,7 +255,7 @@ def method_table() -> dict[str, Any]:
 
 def file_formats() -> dict[str, list[str]]:
     """Endings that are read and written."""
-    from napari_gsw.batch.selection import ENDINGS
+    from napari_gsw.batch.images import ENDINGS
     from napari_gsw.files.images import HDF5, IMAGE_SUFFIXES
     from napari_gsw.files.labels import WRITERS
 

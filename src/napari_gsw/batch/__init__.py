@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader
 
 if TYPE_CHECKING:
-    from napari_gsw.batch.images import BatchSpec, ReferenceImage
+    from napari_gsw.batch.images import BatchSpec, ReferenceImage, Selection
     from napari_gsw.batch.jobs import BatchOptions
     from napari_gsw.batch.run import run_batch, run_batch_spec
-    from napari_gsw.batch.selection import Selection
     from napari_gsw.files.results import OutputOptions
 
 __all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Selection", "run_batch", "run_batch_spec"]
@@ -22,10 +21,9 @@ __all__ = ["BatchOptions", "BatchSpec", "OutputOptions", "ReferenceImage", "Sele
 _load, __dir__, _ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "images": ["BatchSpec", "OutputOptions", "ReferenceImage"],
+        "images": ["BatchSpec", "OutputOptions", "ReferenceImage", "Selection"],
         "jobs": ["BatchOptions"],
         "run": ["run_batch", "run_batch_spec"],
-        "selection": ["Selection"],
     },
 )
 _RENAMED = {

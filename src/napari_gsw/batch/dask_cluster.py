@@ -24,17 +24,7 @@ from typing import Any
 
 from napari_gsw.batch import images
 from napari_gsw.batch.interruption import ignore_signals
-from napari_gsw.batch.jobs import (
-    WORKER_DIED,
-    Answers,
-    BatchOptions,
-    Engine,
-    Failure,
-    Record,
-    Work,
-    catch_errors,
-    program_error,
-)
+from napari_gsw.batch.jobs import WORKER_DIED, Answers, BatchOptions, Engine, Failure, Work, catch_errors, make_failure
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import DEPENDENCIES, package_version
 
@@ -67,22 +57,21 @@ def cluster_engine(options: BatchOptions) -> Iterator[Engine]:
                 client = stack.enter_context(distributed.Client(address, timeout=TIMEOUT, set_as_default=False))
         except Exception as error:
             raise InputError(f"cannot connect to the Dask scheduler at {address!r}: {error}") from None
-        _check_versions(client, options.quiet)
+        remarks = _check_versions(client)
+        if not client.nthreads():
+            remarks.append(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
+        if options.quiet:
+            remarks = []
         if options.dashboard:
             try:
                 client.run_on_scheduler(version, "bokeh")
-            except Exception:
-                _print("there is no dashboard: the scheduler has no bokeh; try there: pip install bokeh")
-            else:
                 link = client.dashboard_link
-                _print(f"dashboard: {link}" if link else "there is no dashboard: the scheduler was started without one")
-        if not options.quiet and not client.nthreads():
-            _print(f"the scheduler at {address} has no worker yet; waiting for one (dask worker {address})")
+                remarks.append(f"dashboard: {link}" if link else "there is no dashboard: the scheduler has none")
+            except Exception:
+                remarks.append("there is no dashboard: the scheduler has no bokeh; try there: pip install bokeh")
+        for text in remarks:
+            print(f"napari-gsw: {text}", file=sys.stderr)
         yield partial(_run_on_cluster, client, distributed)
-
-
-def _print(text: str) -> None:
-    print(f"napari-gsw: {text}", file=sys.stderr)
 
 
 @contextmanager
@@ -148,8 +137,9 @@ def _find_scheduler(scheduler: str) -> str:
     return address
 
 
-def _check_versions(client: Any, quiet: bool) -> None:
-    """Refuse workers with another version of napari-gsw, and report other versions of what its numbers depend on."""
+def _check_versions(client: Any) -> list[str]:
+    """Refuse workers with another version of napari-gsw; return remarks on other versions of what its numbers use."""
+    remarks = []
     for name in ("napari-gsw", *DEPENDENCIES):
         expected = package_version() if name == "napari-gsw" else version(name)
         # `version` is of the standard library: a worker without our package can call it, too.
@@ -160,12 +150,16 @@ def _check_versions(client: Any, quiet: bool) -> None:
                     f"the worker at {worker} has another napari-gsw ({actual}, not {expected}); "
                     f"on every machine: {INSTALL}"
                 )
-            if actual != expected and not quiet:
-                _print(f"the worker at {worker} has {name} {actual}, not {expected}: labels may differ from local ones")
+            if actual != expected:
+                text = f"the worker at {worker} has {name} {actual}, not {expected}: labels may differ from local ones"
+                remarks.append(text)
+    return remarks
 
 
 def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str, images.ImageTask]) -> Answers:
     """Run jobs on a cluster; with fewer images than threads, each chain of an image is a task of its own."""
+    from distributed.scheduler import KilledWorker
+
     threads = sum(client.nthreads().values())
     names: dict[Any, str] = {}
     queue = iter(jobs.items())
@@ -184,6 +178,7 @@ def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str
             names[future] = name
             futures.add(future)
 
+    gone = f"the Dask scheduler at {client.scheduler.address} is gone; start it again and continue with --resume"
     try:
         submit(MAX_SUBMITTED)
         for future in futures:
@@ -192,7 +187,16 @@ def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str
             if future.status in ("lost", "pending") and client.status == "running":
                 futures.add(future)
                 continue
-            answer = _read_future(future, client)
+            if future.status not in ("finished", "error"):
+                raise InputError(gone)
+            try:
+                answer = future.result()  # waits if the worker has just died, until the record is computed again
+            except KilledWorker:
+                answer = Failure(WORKER_DIED, True)
+            except CancelledError:
+                raise InputError(gone) from None
+            except Exception as error:
+                answer = make_failure(error)
             name = names.pop(future)
             submit(1)
             yield name, answer
@@ -204,21 +208,3 @@ def _run_on_cluster(client: Any, distributed: Any, work: Work, jobs: Mapping[str
 
 def _submit(client: Any, title: str, work: Callable[..., Any], *values: Any) -> Any:
     return client.submit(catch_errors, work, *values, key=f"{title}-{uuid.uuid4().hex}", pure=False)
-
-
-def _read_future(future: Any, client: Any) -> Record | Failure:
-    from distributed.scheduler import KilledWorker
-
-    message = f"the Dask scheduler at {client.scheduler.address} is gone; start it again and continue with --resume"
-    if future.status not in ("finished", "error"):
-        raise InputError(message)
-    try:
-        # Waits if the worker that held the record has just died, until it is computed again.
-        answer: Record | Failure = future.result()
-        return answer
-    except KilledWorker:
-        return Failure(WORKER_DIED, True)
-    except CancelledError:
-        raise InputError(message) from None
-    except Exception as error:
-        return program_error(error)

@@ -1,4 +1,4 @@
-"""One image of a batch: read, segment and write it, alone or together with painted images.
+"""The images of a batch: select them; read, segment and write each, alone or together with painted images.
 
 :func:`segment_image` does all of it. A cluster runs it in steps, so that the chains of an image can run in different
 places: :func:`prepare_image`, :func:`run_chain` for each chain, :func:`conclude_image`.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from functools import cache
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,7 +23,6 @@ from numpy.typing import NDArray
 
 from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import Record
-from napari_gsw.batch.selection import LABEL_FORMATS, BatchImage, Selection
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.normalized_image import check_image, select_channels
@@ -34,12 +36,111 @@ from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
 from napari_gsw.core.versions import package_version
 from napari_gsw.files.images import find_map_file, is_zarr, open_map_file, read_image, read_labels
-from napari_gsw.files.output_folder import PROVENANCE, output_folder, provenance_digest, sibling_name
-from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_results
+from napari_gsw.files.output_folder import PROVENANCE, base_name, output_folder, provenance_digest, sibling_name
+from napari_gsw.files.results import SIBLING_FILES, OutputOptions, check_outputs, write_results
 from napari_gsw.methods import METHODS, Choice, open_image_for, segment
 
-# Stands for the name of an image, without its ending, in the name of a map's file.
-STEM = "{stem}"
+# Endings of image files; folders count if they are a zarr.
+ENDINGS = (
+    ".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy", ".jp2", ".ppm", ".pgm", ".pbm", ".pnm",
+    ".tga", ".lsm", ".stk",
+)  # fmt: skip
+LABEL_FORMATS = ("tif", "png", "zarr")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which images of a folder are taken."""
+
+    recursive: bool = False  # also those of sub-folders
+    pattern: str = "*"  # of the names, such as ``cell_*``; with a slash, of the paths within the folder
+    limit: int | None = None  # only so many, the first by name
+
+
+class BatchImage(NamedTuple):
+    """An image to segment."""
+
+    name: str  # path within the folder, with slashes
+    path: Path
+    stem: str  # path of the labels within the output folder, with slashes and without an ending
+
+
+def select_images(
+    folder: str | os.PathLike[str], output: str | os.PathLike[str], selection: Selection
+) -> list[BatchImage]:
+    """List the images of a folder by name, without those in the output folder."""
+    image_folder, output_folder = Path(os.path.abspath(folder)), Path(os.path.abspath(output))
+    if not os.path.isdir(image_folder):
+        raise InputError(f"{str(folder)!r} is not a folder")
+    if is_zarr(image_folder):
+        raise InputError(f"{str(folder)!r} is one image; use napari-gsw segment, or name the folder that holds it")
+    if os.path.exists(output_folder) and os.path.samefile(image_folder, output_folder):
+        raise InputError("the output folder must be another than that of the images: labels would be taken for images")
+    # All images get their names before some are selected, so that the selection does not change the names.
+    names = sorted(_image_names(image_folder, output_folder, selection.recursive))
+    images = [
+        BatchImage(name, image_folder / name, stem) for name, stem in zip(names, output_stems(names), strict=True)
+    ]
+    pattern = selection.pattern
+    matching = [image for image in images if fnmatch(image.name if "/" in pattern else image.path.name, pattern)]
+    if not matching:
+        like = "" if pattern == "*" else f" like {pattern!r}"
+        advice = "" if selection.recursive else "; --recursive looks into its sub-folders"
+        raise InputError(f"there is no image{like} in {str(folder)!r}{advice}")
+    inputs = {os.path.realpath(image.path) for image in images}
+    for file in (output_folder / name for image in matching for name in result_files(image.stem)):
+        if os.path.realpath(file) in inputs:
+            raise InputError(f"the output {str(file)!r} would replace an input image; choose another folder")
+    return matching[: selection.limit]
+
+
+def output_stems(names: Sequence[str]) -> list[str]:
+    """Name the labels of each image: by its stem, or by its whole name where the stem is not unique.
+
+    No file of a result has the name of a file of another, also where case does not count. Nothing is called `labels`,
+    whose siblings would have no prefix.
+
+    >>> output_stems(["a.png", "b.jpg", "b.png", "sub/a.png", "a.sites.png"])
+    ['a', 'b_jpg', 'b_png', 'sub/a', 'a_sites_png']
+    """
+    short_names = [str(PurePosixPath(name).with_name(base_name(PurePosixPath(name).name))) for name in names]
+    uses = Counter(stem.casefold() for stem in short_names)
+    taken: set[str] = set()
+    stems = []
+    for name, short in zip(names, short_names, strict=True):
+        path = PurePosixPath(name)
+        long = str(path.with_name(path.name.replace(".", "_")))
+        first = [short] if uses[short.casefold()] == 1 and PurePosixPath(short).name != "labels" else []
+        for stem in chain(first, [long], (f"{long}_{number}" for number in count(2))):
+            files = {file.casefold() for file in result_files(stem)}
+            if not files & taken:
+                taken |= files
+                stems.append(stem)
+                break
+    return stems
+
+
+def result_files(stem: str) -> list[str]:
+    """List all paths within the output folder that may be written for the labels of a stem."""
+    path = PurePosixPath(stem)
+    labels = [f"{path.name}.{ending}" for ending in LABEL_FORMATS]
+    siblings = [sibling_name(f"{path.name}.tif", name) for name in SIBLING_FILES]
+    return [str(path.with_name(name)) for name in labels + siblings]
+
+
+def _image_names(image_folder: Path, output_folder: Path, recursive: bool) -> Iterator[str]:
+    """List the paths of the images below a folder, with slashes."""
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"the folder {str(error.filename)!r} cannot be read: {error.strerror}")
+
+    for folder, subfolders, files in os.walk(image_folder, onerror=refuse):
+        parent = Path(folder)
+        zarrs = {name for name in subfolders if name.lower().endswith(".zarr") or is_zarr(parent / name)}
+        images = (*(name for name in files if name.lower().endswith(ENDINGS)), *zarrs)
+        yield from ((parent / name).relative_to(image_folder).as_posix() for name in images if not name.startswith("."))
+        others = (name for name in subfolders if name not in zarrs and not name.startswith("."))
+        subfolders[:] = sorted(name for name in others if parent / name != output_folder) if recursive else []
 
 
 class ReferenceImage(NamedTuple):
@@ -93,8 +194,8 @@ class BatchSpec:
         for name, pattern in self.maps.items():
             if name not in METHODS[method].arrays:
                 raise InputError(f"{method} takes no {name}")
-            if STEM not in pattern:
-                raise InputError(f"{name} must name a file for each image, such as maps/{STEM}.tif, not {pattern!r}")
+            if "{stem}" not in pattern:
+                raise InputError(f"{name} must name a file for each image, such as maps/{{stem}}.tif, not {pattern!r}")
         if self.maps and self.teachers:
             raise InputError("maps are for one image at a time, not for images that are segmented with a painted one")
         for teacher in self.teachers:
@@ -131,7 +232,7 @@ class BatchSpec:
 
     def map_files(self, image: BatchImage) -> dict[str, Path]:
         """Return the files of the maps of an image by name."""
-        return {name: Path(pattern.replace(STEM, image.path.stem)) for name, pattern in self.maps.items()}
+        return {name: Path(pattern.replace("{stem}", image.path.stem)) for name, pattern in self.maps.items()}
 
 
 class ImageTask(NamedTuple):
@@ -151,8 +252,8 @@ class ImageTask(NamedTuple):
     def check(self) -> None:
         """Refuse a task whose results could not be written, as far as that shows without opening the image."""
         samples = METHODS[self.spec.choice.method].samples
-        names = list_output_files(f"{self.stem.name}.{self.spec.format}", self.spec.extras, samples)
-        check_outputs(self.output / self.stem.parent, names, self.overwrite)
+        labels = self.output / f"{self.stem}.{self.spec.format}"
+        check_outputs(labels, self.spec.extras, samples, overwrite=self.overwrite)
 
     def open(self) -> tuple[Any, Choice]:
         """Open the image, and complete the settings with its axes and spacing."""
@@ -179,6 +280,8 @@ class ImageTask(NamedTuple):
 
 # A prepared image, the settings with its axes, and the seconds that it took.
 PreparedImage = tuple[Problem, Choice, float]
+# Compiles or loads the kernels once in a process, so that no image's time includes it.
+_warm_up_once = cache(warm_up)
 
 
 def segment_image(task: ImageTask) -> Record:
@@ -199,30 +302,20 @@ def _segment_with_references(task: ImageTask, image: Any, choice: Choice) -> Met
     """Segment an image together with painted ones; if it is one of them, with its own scribbles."""
     if is_lazy(image):
         raise InputError("it is read in blocks, and shared labels are for images in memory; raise block_pixels")
-    path, axes = task.image.path, choice.settings.axes
-    loaded = [
-        (reference, os.path.samefile(reference.image, path), *reference.read(axes)) for reference in task.spec.teachers
-    ]
-    own = next((painted for _, is_own, _, painted in loaded if is_own), None)
-    others = [(other, painted) for _, is_own, other, painted in loaded if not is_own]
-    shared = segment_by_gsw(
-        [np.asarray(image), *(other for other, _ in others)],
-        choice.settings,
-        seed=task.spec.seed,
-        seeds=[own, *(painted for _, painted in others)],
-        report=interruption.raise_if_interrupted,
-    )
+    images, seeds, described = [np.asarray(image)], [None], []
+    for reference in task.spec.teachers:
+        other, painted = reference.read(choice.settings.axes)
+        if not os.path.samefile(reference.image, task.image.path):
+            images.append(other)
+            seeds.append(painted)
+        elif seeds[0] is None:
+            seeds[0] = painted
+        files = {"image": reference.image.name, "image_sha256": hash_array(other)}
+        described.append({**files, "painted": reference.painted.name, "painted_sha256": hash_array(painted)})
+    report = interruption.raise_if_interrupted
+    shared = segment_by_gsw(images, choice.settings, seed=task.spec.seed, seeds=seeds, report=report)
     provenance = {k: v for k, v in shared.provenance.items() if k not in ("images", "given")}
-    provenance |= {"image": shared.provenance["images"][0], "given": {}}
-    provenance["teachers"] = [
-        {
-            "image": reference.image.name,
-            "image_sha256": hash_array(other),
-            "painted": reference.painted.name,
-            "painted_sha256": hash_array(painted),
-        }
-        for reference, _, other, painted in loaded
-    ]
+    provenance |= {"image": shared.provenance["images"][0], "given": {}, "teachers": described}
     first = replace(shared[0], provenance=provenance)
     return MethodResult(first.labels, provenance, first)
 
@@ -288,9 +381,3 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
         "files": [str(stem.with_name(file)) for file in files],
         "provenance": provenance_digest(folder / manifest),
     }
-
-
-@cache
-def _warm_up_once() -> None:
-    """Compile or load the kernels once in a process, so that no image's time includes it."""
-    warm_up()

@@ -25,9 +25,9 @@ class Terminated(KeyboardInterrupt):
     """The system asks the program to end."""
 
 
-def make_interrupt(number: int) -> KeyboardInterrupt:
-    """Return the exception for a signal."""
-    return Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+def interrupt(number: int, frame: FrameType | None = None) -> None:
+    """Raise the exception for a signal."""
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def exit_code(error: BaseException) -> int:
@@ -53,10 +53,6 @@ def handle_signals(
 
 def raise_on_sigterm() -> AbstractContextManager[None]:
     """Let SIGTERM interrupt the block as Ctrl+C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise make_interrupt(number)
-
     return handle_signals(interrupt, [signal.SIGTERM])
 
 
@@ -67,7 +63,7 @@ def defer_signals() -> Iterator[None]:
     def note_signal(number: int, frame: FrameType | None) -> None:
         global _noted
         if _noted:
-            raise make_interrupt(number)
+            interrupt(number)
         _noted = number
 
     global _noted
@@ -82,7 +78,7 @@ def defer_signals() -> Iterator[None]:
 def raise_if_interrupted(*_: object) -> None:
     """Interrupt if a signal was noted; takes the arguments of a progress report, to serve as one."""
     if _noted:
-        raise make_interrupt(_noted)
+        interrupt(_noted)
 
 
 def ignore_signals() -> None:

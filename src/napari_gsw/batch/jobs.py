@@ -16,10 +16,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ LASTING = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR,
     errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL,
 }  # fmt: skip
+THREAD_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,9 @@ def run_jobs(
     files: Mapping[str, Sequence[Path]] | None = None,
 ) -> JobRecords:
     """Run the jobs that the journals do not hold yet, and collect all records; see :func:`iter_jobs`."""
-    outcomes = {o.name: o.record_or_failure for o in iter_jobs(title, work, jobs, depends_on, options, files)}
-    done = {name: record for name in jobs if not isinstance(record := outcomes[name], Failure)}
-    return JobRecords(done, {name: answer.reason for name in jobs if isinstance(answer := outcomes[name], Failure)})
+    answers = {o.name: o.record_or_failure for o in iter_jobs(title, work, jobs, depends_on, options, files)}
+    done = {name: record for name in jobs if not isinstance(record := answers[name], Failure)}
+    return JobRecords(done, {name: answer.reason for name in jobs if isinstance(answer := answers[name], Failure)})
 
 
 def iter_jobs(
@@ -136,7 +137,7 @@ def iter_jobs(
     """
     from tqdm import tqdm
 
-    journal = Journal.of(title, depends_on, options)
+    journal = Journal(title, depends_on, options.folder)
     stamps = {name: stamp_files(*files[name]) for name in jobs} if files else dict.fromkeys(jobs)
     kept: dict[str, JobOutcome] = {}
     for name, (outcome, stamp) in ({} if options.fresh else journal.read()).items():
@@ -180,35 +181,27 @@ def catch_errors(work: Callable[..., Any], *values: Any) -> Any | Failure:
             return value
     try:
         return work(*values)
-    except InputError as error:
-        return Failure(_format_error(error), is_transient(error.__context__))
-    except OSError as error:
-        return Failure(_format_error(error), is_transient(error))
-    except MemoryError as error:  # there may be more memory when the other jobs are done
-        return Failure(f"out of memory: {_format_error(error)}", True)
     except Exception as error:
-        return program_error(error)
+        return make_failure(error)
 
 
-def program_error(error: BaseException) -> Failure:
-    """Return the failure of a job by an exception that no user can cause."""
-    return Failure(f"a defect of the program: {type(error).__name__}: {_format_error(error)}")
+def make_failure(error: Exception) -> Failure:
+    """Return the failure of a job by an exception.
 
-
-def is_transient(error: BaseException | None) -> bool:
-    """Return whether an error of the system may not occur at the next attempt.
-
-    Decoders also raise OSError for broken files, but without a number.
+    An error of the system that does not last may not occur at the next attempt. Decoders also raise OSError for broken
+    files, but without a number.
     """
-    return isinstance(error, OSError) and error.errno is not None and error.errno not in LASTING
-
-
-def _format_error(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):  # there may be more memory when the other jobs are done
+        return Failure(f"out of memory: {text}", True)
+    if isinstance(error, (InputError, OSError)):
+        cause = error.__context__ if isinstance(error, InputError) else error
+        return Failure(text, isinstance(cause, OSError) and cause.errno is not None and cause.errno not in LASTING)
+    return Failure(f"a defect of the program: {type(error).__name__}: {text}")
 
 
 def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> Answers:
-    """Run jobs in this process, or in a pool.
+    """Run jobs in this process, or in a pool of processes of one thread each.
 
     A worker that dies breaks its pool, and any of the jobs in flight may be the cause: those are run again one at a
     time, each in a pool of its own.
@@ -221,7 +214,9 @@ def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> A
         return
     started = SPAWN.Event()
     names = deque(jobs)
-    with _limit_threads():
+    limited = [name for name in THREAD_LIMITS if name not in os.environ]
+    os.environ.update(dict.fromkeys(limited, "1"))
+    try:
         while names:
             lost = yield from _run_pool(work, jobs, names, workers, started)
             if lost and not started.is_set():
@@ -232,6 +227,9 @@ def _run_on_this_machine(work: Work, jobs: Mapping[str, Any], workers: int) -> A
             for name in lost:
                 if len(lost) == 1 or (yield from _run_pool(work, jobs, deque([name]), 1, started)):
                     yield name, Failure(WORKER_DIED, True)
+    finally:
+        for name in limited:
+            os.environ.pop(name, None)
 
 
 def _run_pool(
@@ -277,31 +275,14 @@ def _initialize_worker(started: Any) -> None:
     threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
-@contextmanager
-def _limit_threads() -> Iterator[None]:
-    """Let processes that start meanwhile compute in one thread each."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    changed = [name for name in names if name not in os.environ]
-    os.environ.update(dict.fromkeys(changed, "1"))
-    try:
-        yield
-    finally:
-        for name in changed:
-            os.environ.pop(name, None)
-
-
 class Journal:
     """Outcomes of all runs with one title and the same dependencies; each run writes a file of its own."""
 
-    def __init__(self, folder: Path, stem: str) -> None:
-        self.folder, self.stem = folder, stem
-        self.path = folder / f"{stem}.{PROCESS}.jsonl"
-
-    @classmethod
-    def of(cls, title: str, depends_on: Mapping[str, Any], options: JobOptions) -> Journal:
-        """Return the journal of records that depend on `depends_on`."""
+    def __init__(self, title: str, depends_on: Mapping[str, Any], output: Path) -> None:
         text = json.dumps({"version": package_version(), **depends_on}, sort_keys=True)
-        return cls(options.folder / JOURNALS, f"{title}-{hashlib.sha256(text.encode()).hexdigest()[:12]}")
+        self.folder = output / JOURNALS
+        self._stem = f"{title}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        self._path = self.folder / f"{self._stem}.{PROCESS}.jsonl"
 
     def begin(self, names: Collection[str], forget: bool = False) -> None:
         """List the jobs of this run; `forget` what earlier runs have made of them."""
@@ -319,7 +300,7 @@ class Journal:
 
     def files(self) -> dict[str, int]:
         """Return the sizes of the journals by name, which tell whether another run has written."""
-        return {path.name: path.stat().st_size for path in sorted(self.folder.glob(f"{self.stem}.*.jsonl"))}
+        return {path.name: path.stat().st_size for path in sorted(self.folder.glob(f"{self._stem}.*.jsonl"))}
 
     def read(self) -> dict[str, tuple[JobOutcome | None, Any]]:
         """Read the outcome of each job of any run (None if it has none yet) and the stamp of its files, by name.
@@ -329,14 +310,12 @@ class Journal:
         lines: list[tuple[float, dict[str, Any]]] = []
         for file in self.files():
             for line in (self.folder / file).read_text(encoding="utf-8", errors="replace").splitlines():
-                try:
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
                     content = json.loads(line)
                     lines.append((float(content["time"]), content))
-                except (ValueError, KeyError, TypeError, RecursionError):
-                    continue
         entries: dict[str, tuple[JobOutcome | None, Any]] = {}
         for _, content in sorted(lines, key=lambda line: line[0]):
-            try:
+            with suppress(KeyError, TypeError, AttributeError):
                 if "jobs" in content:
                     names = map(str, content["jobs"])
                     entries |= {name: (None, None) for name in names if content["forget"] or name not in entries}
@@ -344,14 +323,12 @@ class Journal:
                     answer = content["row"] if "row" in content else Failure(content["failure"])
                     outcome = JobOutcome(content["name"], answer, content.get("attempts", 1))
                     entries[outcome.name] = (outcome, content["stamp"])
-            except (KeyError, TypeError, AttributeError):
-                continue
         return entries
 
     def _write(self, content: Mapping[str, Any]) -> str:
         line = json.dumps({"time": time.time(), **content})
         # In one piece, so that nothing waits in a buffer when the disk is full or the program is killed.
-        with report_write_errors(f"the journal {str(self.path)!r}"), self.path.open("ab", buffering=0) as file:
+        with report_write_errors(f"the journal {str(self._path)!r}"), self._path.open("ab", buffering=0) as file:
             text = (line + "\n").encode()
             if file.write(text) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.batch.images import BatchSpec, ReferenceImage, has_all_files, segment_image
+from napari_gsw.batch.images import BatchSpec, ReferenceImage, Selection, has_all_files, segment_image, select_images
 from napari_gsw.batch.jobs import BatchOptions, Engine, Failure, JobOutcome, Journal, Record, iter_jobs
-from napari_gsw.batch.selection import BatchImage, Selection, select_images
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
@@ -112,14 +111,23 @@ def run_batch_spec(spec: BatchSpec, options: BatchOptions) -> list[Record]:
     """
     output = options.folder
     images = select_images(spec.image_folder, output, spec.selection)
-    journal = Journal.of(TITLE, spec.depends_on(), options)
-    _check_earlier_results(spec, images, options, journal)
+    journal = Journal(TITLE, spec.depends_on(), output)
+    if not options.resume and not options.fresh:
+        labels = {image.name: f"{image.stem}.{spec.format}" for image in images}
+        _refuse_earlier_results(output, labels, journal)
     check_writable(output, (TABLE, SUMMARY), options.overwrite)
     began = time.perf_counter()
     tasks = {image.name: spec.make_task(image, output, options.overwrite) for image in images}
     outcomes: dict[str, JobOutcome | None] = dict.fromkeys(tasks)
     folders = {output / task.stem.parent for task in tasks.values()}
-    with _open_engine(spec, options) as engine:
+    with ExitStack() as stack:
+        engine: Engine | None = None  # processes of this machine
+        if options.scheduler is not None:
+            from napari_gsw.batch.dask_cluster import cluster_engine
+
+            engine = stack.enter_context(cluster_engine(options))
+        elif options.jobs > 1 and METHODS[spec.choice.method].samples:
+            warm_up()  # so that the processes find everything compiled
         for folder in folders:
             ensure_folder(folder)
         running = iter_jobs(
@@ -150,34 +158,14 @@ def run_batch_spec(spec: BatchSpec, options: BatchOptions) -> list[Record]:
     return make_report(outcomes)
 
 
-@contextmanager
-def _open_engine(spec: BatchSpec, options: BatchOptions) -> Iterator[Engine | None]:
-    """Open the engine that runs the jobs; None for processes of this machine."""
-    if options.scheduler is not None:
-        from napari_gsw.batch.dask_cluster import cluster_engine
-
-        with cluster_engine(options) as engine:
-            yield engine
-        return
-    if options.jobs > 1 and METHODS[spec.choice.method].samples:
-        warm_up()  # so that the processes find everything compiled
-    yield None
-
-
-def _check_earlier_results(
-    spec: BatchSpec, images: Sequence[BatchImage], options: BatchOptions, journal: Journal
-) -> None:
-    """Refuse to mix the results of two runs, unless the options say which are kept.
+def _refuse_earlier_results(output: Path, labels: Mapping[str, str], journal: Journal) -> None:
+    """Refuse to mix the results of two runs; `labels` are the files of the images by name.
 
     Runs with the same settings and different images are parts of one batch.
     """
-    if options.resume or options.fresh:
-        return
-    output = options.folder
     known = journal.read()
-    labels = [f"{image.stem}.{spec.format}" for image in images]
-    found = [name for name in labels if os.path.lexists(output / name)]
-    found += [image.name for image in images if image.name in known]
+    found = [file for file in labels.values() if os.path.lexists(output / file)]
+    found += [name for name in labels if name in known]
     if not found and not known:
         found += [name for name in (TABLE, SUMMARY) if os.path.lexists(output / name)]
         found += [f"{JOURNALS}/{path.name}" for path in (output / JOURNALS).glob(f"{TITLE}-*.jsonl")]

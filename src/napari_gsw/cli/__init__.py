@@ -1,4 +1,4 @@
-"""The command line ``napari-gsw``: one module per command.
+"""The command line ``napari-gsw``.
 
 Packages add commands by entry points of the group ``napari_gsw.commands``. Each names a module with the functions
 ``add_parser(subparsers)`` and ``run(arguments) -> int``. The commands for experiments come from `napari_gsw.research`
@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, NoReturn
 
 from napari_gsw.batch.interruption import exit_code, raise_on_sigterm
-from napari_gsw.cli import batch, gui, replay, segment
+from napari_gsw.cli import batch, segment
+from napari_gsw.cli.options import SAMPLE, open_named_image
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.versions import package_version
 
@@ -63,17 +65,20 @@ def parser() -> argparse.ArgumentParser:
     program = Parser(prog="napari-gsw", description="Bayesian image segmentation.", allow_abbrev=False)
     program.add_argument("--version", action="version", version=f"napari-gsw {package_version()}")
     commands = program.add_subparsers(required=True, metavar="COMMAND")
-    for module in (segment, replay, batch, gui):
-        module.add_parser(commands)
-    for name in sorted(entry_points(group=COMMAND_GROUP).names):
-        _add_plugin(commands, name)
+    segment.add_parser(commands)
+    segment.add_replay_parser(commands)
+    batch.add_parser(commands)
+    text = "open napari with the widget docked"
+    gui = commands.add_parser("gui", help=text, description=f"{text.capitalize()}.")
+    gui.set_defaults(run=lambda arguments: run_gui(arguments.image))
+    gui.add_argument("image", metavar="IMAGE", nargs="?", help="image file, or a sample such as sample:astronaut")
+    plugins = {entry_point.name: entry_point for entry_point in reversed(entry_points(group=COMMAND_GROUP))}
+    for name in sorted(plugins.keys() - commands.choices.keys()):
+        _add_plugin(commands, name, plugins[name])
     return program
 
 
-def _add_plugin(commands: Any, name: str) -> None:
-    (entry_point, *_) = entry_points(group=COMMAND_GROUP, name=name)
-    if name in commands.choices:
-        return
+def _add_plugin(commands: Any, name: str, entry_point: EntryPoint) -> None:
     try:
         entry_point.load().add_parser(commands)
     except ModuleNotFoundError as error:
@@ -85,6 +90,24 @@ def _add_plugin(commands: Any, name: str) -> None:
         command.set_defaults(run=lambda _: _report_missing_package(name, missing))
     else:
         commands.choices[name].set_defaults(plugin=name)
+
+
+def run_gui(name: str | None) -> int:
+    """Open napari, with the image of a file or a sample."""
+    from napari_gsw.core.image.lazy import is_lazy, to_dask_pyramid
+
+    try:
+        import napari
+    except ImportError:
+        raise InputError('napari is not installed; try: pip install "napari-gsw[all]"') from None
+    image = None if name is None else open_named_image(name)[0]
+    viewer = napari.Viewer()
+    if name is not None:
+        pixels = to_dask_pyramid(image) if is_lazy(image) else image
+        viewer.add_image(pixels, name=Path(name.removeprefix(SAMPLE)).stem)
+    viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
+    napari.run()
+    return 0
 
 
 def _report_missing_package(command: str, error: ModuleNotFoundError) -> int:

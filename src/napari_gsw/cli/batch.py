@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from napari_gsw.batch.interruption import exit_code
-from napari_gsw.cli.options import (
-    MAPS,
-    PARTIAL_FAILURE,
-    RANDOM,
-    add_choices,
-    add_flags,
-    add_output,
-    add_output_options,
-    add_quiet,
-    choice_from_arguments,
-    make_output_options,
-    natural_number,
-    resolve_choices,
-    whole_argument,
-)
+from napari_gsw.cli import options
+from napari_gsw.cli.options import MAPS, add_flags, print_remark
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.settings.presets import shared_preset
 from napari_gsw.core.threads import count_cores
 
 
@@ -44,10 +29,10 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run_batch_command)
     add = command.add_argument
     add("folder", metavar="FOLDER", help="folder of images: TIFF, PNG, JPEG, NumPy, zarr ...")
-    add_output(command, "folder to write into, another than FOLDER")
+    options.add_output(command, "folder to write into, another than FOLDER")
     add_flags(command, recursive="also the images of sub-folders, into such of OUT")
     add("--pattern", metavar="GLOB", default="*", help="only images of this name, such as 'cell_*.tif'")
-    add("--limit", type=natural_number, metavar="N", help="only the first N images")
+    add("--limit", type=options.natural_number, metavar="N", help="only the first N images")
     add("--format", choices=("tif", "png", "zarr"), default="tif", help="format of the labels (default tif)")
     text = "label image of what was painted on --image: every image of FOLDER is segmented together with that one, "
     text += "so that labels mean the same; may be repeated, each with an --image"
@@ -56,22 +41,22 @@ def add_parser(commands: Any) -> None:
     for name in MAPS:
         text = f"map of {name} for each image, such as 'maps/{{stem}}.tif' (evidence.md)"
         add(f"--{name}", metavar="PATTERN", help=text)
-    add_output_options(command)
+    options.add_output_options(command)
     add_flags(
         command.add_mutually_exclusive_group(),
         resume="go on where an earlier run was: what it made of the same images with the same settings is kept",
         overwrite="begin anew, writing over what an earlier run has left in OUT, and over files in the way not ours",
     )
     text = "processes at a time (default: one for each core); 1 works in this one"
-    add("--jobs", type=natural_number, metavar="N", help=text)
+    add("--jobs", type=options.natural_number, metavar="N", help=text)
     text = "try an image again so often after a failure that may pass: a file server, a dead process (default 1)"
-    add("--retries", type=whole_argument, metavar="N", default=1, help=text)
+    add("--retries", type=options.whole_argument, metavar="N", default=1, help=text)
     text = "work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
     text += "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here"
     add("--scheduler", metavar="ADDRESS", help=text)
     add_flags(command, dashboard="tell where the dashboard of the cluster is")
-    add_quiet(command)
-    add_choices(command)
+    options.add_quiet(command)
+    options.add_choices(command)
 
 
 def run_batch_command(arguments: argparse.Namespace) -> int:
@@ -79,26 +64,23 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
     from napari_gsw.batch import BatchOptions, BatchSpec, ReferenceImage, Selection, run_batch_spec
     from napari_gsw.files.results import make_printable
 
-    if arguments.seed == RANDOM and arguments.resume:
+    if arguments.seed == options.RANDOM and arguments.resume:
         raise InputError("--resume goes on with the seed of the run before, which is in batch.json: --seed N")
-    resolve_choices(arguments)
     images, painted = arguments.image, arguments.teach
     if len(images) != len(painted):
         raise InputError(f"each --teach needs its --image: there are {len(painted)} --teach, but {len(images)} --image")
     pairs = zip(images, painted, strict=True)
-    teachers = tuple(ReferenceImage(Path(image).absolute(), Path(paint).absolute()) for image, paint in pairs)
-    shared = shared_preset(arguments.preset) if teachers and arguments.method == "gsw" else {}
     spec = BatchSpec(
         Path(arguments.folder),
-        choice_from_arguments(arguments, shared),
+        options.resolve_choice(arguments, shared=bool(painted)),
         arguments.seed,
         Selection(arguments.recursive, arguments.pattern, arguments.limit),
         arguments.format,
-        make_output_options(arguments),
-        teachers,
+        options.make_output_options(arguments),
+        tuple(ReferenceImage(Path(image).absolute(), Path(paint).absolute()) for image, paint in pairs),
         {name: pattern for name in MAPS if (pattern := getattr(arguments, name)) is not None},
     )
-    options = BatchOptions(
+    batch_options = BatchOptions(
         Path(arguments.output),
         arguments.jobs or count_cores(),
         fresh=arguments.overwrite,
@@ -110,14 +92,14 @@ def run_batch_command(arguments: argparse.Namespace) -> int:
         dashboard=arguments.dashboard,
     )
     if arguments.dashboard and arguments.scheduler is None:
-        print("napari-gsw: there is no dashboard without a cluster; --scheduler local has one", file=sys.stderr)
+        print_remark("there is no dashboard without a cluster; --scheduler local has one")
     try:
-        rows = run_batch_spec(spec, options)
+        rows = run_batch_spec(spec, batch_options)
     except KeyboardInterrupt as error:
-        print("napari-gsw: stopped; finished images are kept, and --resume goes on", file=sys.stderr)
+        print_remark("stopped; finished images are kept, and --resume goes on")
         return exit_code(error)
     failed = sum(row["status"] == "failed" for row in rows)
     if not arguments.quiet:
         counts = f"{len(rows) - failed} of {len(rows)} images segmented, {failed} failed"
         print(make_printable(f"{counts}; written to {arguments.output}"))
-    return PARTIAL_FAILURE if failed else 0
+    return options.PARTIAL_FAILURE if failed else 0

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import SECTIONS, setting_fields, upgrade_names
-from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS, describe_default
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS, describe_default, shared_preset
 from napari_gsw.core.threads import count_cores
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def add_choices(command: argparse.ArgumentParser) -> None:
 
 
 def add_seed(command: argparse.ArgumentParser, meaning: str) -> None:
-    """Add the option ``--seed``, which :func:`resolve_choices` turns into a number."""
+    """Add the option ``--seed``."""
     text = f"{meaning} (default 0); `random` draws a new one and records it"
     command.add_argument(
         "--seed", metavar="N", help=text, type=lambda text: RANDOM if text == RANDOM else whole_argument(text)
@@ -60,54 +60,41 @@ def add_flags(command: Any, **helps: str) -> None:
         command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
-def resolve_choices(arguments: argparse.Namespace) -> None:
-    """Set method, preset and seed: from the command line, from ``--settings``, or to the defaults."""
-    from napari_gsw.core.errors import check_seed
+def resolve_choice(arguments: argparse.Namespace, shared: bool = False) -> Choice:
+    """Return method and settings, and set the seed in `arguments`.
 
-    file = SettingsFile(None, {}, None) if arguments.settings is None else read_settings_file(arguments.settings)
-    if arguments.settings is not None and arguments.preset is not None:
-        raise InputError("--settings has a value for every setting, and --preset too; choose one of them")
-    if file.method is not None and arguments.method not in (None, file.method):
-        raise InputError(f"{arguments.settings!r} has settings of {file.method}, not of {arguments.method}")
-    for remark in file.remarks:
-        print_remark(remark)
-    arguments.file_settings = file.changes
-    arguments.method = arguments.method or file.method or "gsw"
-    arguments.preset = arguments.preset or DEFAULT_PRESET
-    seed = arguments.seed if arguments.seed is not None else file.seed or 0
-    arguments.seed = check_seed(None) if seed == RANDOM else seed
-
-
-def choice_from_arguments(arguments: argparse.Namespace, first: Mapping[str, Any] | None = None) -> Choice:
-    """Return method and settings, after :func:`resolve_choices`.
-
-    Later ones win: preset, `first`, the file of ``--settings``, ``--set``, options of single settings.
+    Later ones win: preset, changes for images that share clusters, file of ``--settings``, ``--set``, single options.
     """
+    from napari_gsw.core.errors import check_seed
     from napari_gsw.methods import choose
 
-    changes: dict[str, Any] = {**(first or {}), **arguments.file_settings}
+    file_method, file_changes, file_seed, remarks = None, {}, None, ()
+    if arguments.settings is not None:
+        file_method, file_changes, file_seed, remarks = read_settings_file(arguments.settings)
+        if arguments.preset is not None:
+            raise InputError("--settings has a value for every setting, and --preset too; choose one of them")
+    if file_method is not None and arguments.method not in (None, file_method):
+        raise InputError(f"{arguments.settings!r} has settings of {file_method}, not of {arguments.method}")
+    for remark in remarks:
+        print_remark(remark)
+    seed = arguments.seed if arguments.seed is not None else file_seed or 0
+    arguments.seed = check_seed(None) if seed == RANDOM else seed
+    method, preset = arguments.method or file_method or "gsw", arguments.preset or DEFAULT_PRESET
+    changes: dict[str, Any] = {**(shared_preset(preset) if shared and method == "gsw" else {}), **file_changes}
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"--set takes NAME=VALUE, not {pair!r}")
         changes[name.strip().replace("-", "_")] = value.strip()
     changes |= {n: v for n in setting_fields() if (v := getattr(arguments, f"set_{n}")) is not None}
-    return choose(arguments.method, arguments.preset, changes)
+    return choose(method, preset, changes)
 
 
-class SettingsFile(NamedTuple):
-    """Content of a file of settings; `remarks` say why the settings alone do not reproduce its labels."""
-
-    method: str | None
-    changes: Mapping[str, Any]
-    seed: int | None
-    remarks: tuple[str, ...] = ()
-
-
-def read_settings_file(path: str) -> SettingsFile:
+def read_settings_file(path: str) -> tuple[str | None, dict[str, Any], int | None, list[str]]:
     """Read settings from a provenance, labels that carry one, ``batch.json``, a session, or plain JSON.
 
-    Plain JSON has a value for each setting by name, and may have ``method`` and ``seed``.
+    Plain JSON has a value for each setting by name, and may have ``method`` and ``seed``. Returns the method, the
+    settings, the seed, and remarks on why these alone do not reproduce the labels.
     """
     from napari_gsw.files.results import read_provenance
 
@@ -141,7 +128,7 @@ def read_settings_file(path: str) -> SettingsFile:
     given = record.get("given")
     if isinstance(given, Mapping) and given:
         remarks.append(f"that result was also given {', '.join(map(str, given))}, which the settings do not hold")
-    return SettingsFile(None if name is None else str(name), changes, seed, tuple(remarks))
+    return None if name is None else str(name), changes, seed, remarks
 
 
 def add_output(command: argparse.ArgumentParser, help: str) -> None:

@@ -1,34 +1,26 @@
-"""``napari-gsw segment IMAGE -o OUT``, and ``--checkpoint FILE --resume``, which resumes a run that was killed."""
+"""``napari-gsw segment IMAGE -o OUT`` and ``napari-gsw replay SESSION [--image IMAGE] -o OUT``.
+
+With ``--checkpoint FILE --resume``, ``segment`` resumes a run that was killed.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from napari_gsw.batch.interruption import handle_signals, make_interrupt
-from napari_gsw.cli.options import (
-    MAPS,
-    SAMPLE,
-    add_choices,
-    add_flags,
-    add_output,
-    add_output_options,
-    add_overwrite_and_quiet,
-    choice_from_arguments,
-    make_output_options,
-    open_named_image,
-    print_remark,
-    resolve_choices,
-)
+from napari_gsw.batch.interruption import handle_signals, interrupt
+from napari_gsw.cli import options
+from napari_gsw.cli.options import MAPS, SAMPLE, add_flags, print_remark
 from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
+    from napari_gsw.core.interactive.saved_session import SavedSession
     from napari_gsw.core.pipeline.saved_run import SavedRun
     from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.posterior.result import MethodResult
@@ -43,7 +35,7 @@ INPUTS = ("image", "mask", "sites", "seeds", "init", *MAPS, "session")
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command and its options."""
+    """Add the command ``segment`` and its options."""
     command = commands.add_parser(
         "segment",
         usage="%(prog)s IMAGE -o OUT [options]",
@@ -56,7 +48,7 @@ def add_parser(commands: Any) -> None:
     command.set_defaults(run=run_segment)
     add, text = command.add_argument, "image file, or sample:astronaut, sample:tissue, sample:mosaic, sample:mosaic_3d"
     add("image", metavar="IMAGE", help=text)
-    add_output(command, "folder to write into, or the labels' file (.tif, .png)")
+    options.add_output(command, "folder to write into, or the labels' file (.tif, .png)")
     for name, text in (
         ("mask", "image that is non-zero where to segment"),
         ("sites", "label image of your own superpixels; 0 is background"),
@@ -69,14 +61,14 @@ def add_parser(commands: Any) -> None:
         add(f"--{name}", metavar="FILE", help=text)
     text = "format of the labels in the folder OUT (default tif; zarr for a zarr image that is read in blocks)"
     add("--format", choices=("tif", "png", "zarr"), help=text)
-    add_output_options(command)
+    options.add_output_options(command)
     text = "save the run to FILE (.zarr.zip) again and again and at its end; the window opens it, too"
     add("--checkpoint", metavar="FILE", help=text)
     add("--checkpoint-every", metavar="SECONDS", type=float, default=30.0, help="how often it is saved (default 30)")
     text = "go on with the run in the checkpoint, if there is one; the labels are those of a run that never stopped"
     add_flags(command, resume=text)
-    add_overwrite_and_quiet(command)
-    add_choices(command)
+    options.add_overwrite_and_quiet(command)
+    options.add_choices(command)
 
 
 def run_segment(arguments: argparse.Namespace) -> int:
@@ -85,34 +77,63 @@ def run_segment(arguments: argparse.Namespace) -> int:
     from napari_gsw.core import jit
     from napari_gsw.core.image.lazy import is_lazy
     from napari_gsw.core.pipeline import warm_up
-    from napari_gsw.files import images, output_folder, results
+    from napari_gsw.files import images
 
-    resolve_choices(arguments)
+    choice = options.resolve_choice(arguments)
     if (notice := jit.cache_folder().notice) and not arguments.quiet:
         print_remark(notice)
-    choice = choice_from_arguments(arguments)
-    image, axes = open_named_image(arguments.image, choice)
+    image, axes = options.open_named_image(arguments.image, choice)
     choice = choice.with_axes(axes).with_spacing(arguments.image)
-    geometry, lazily = choice.place(arguments.image), is_lazy(image)
     arrays: dict[str, Any] = {}
     for name in ("mask", "sites", "seeds", "init", *MAPS):
         if (path := getattr(arguments, name)) is not None:
-            arrays[name] = (images.open_map_file if name in MAPS else images.read_labels)(path, lazily)
-    folder, labels_name = resolve_target(arguments, lazily)
-    # What is in the way shows before the chain begins.
-    samples = methods.METHODS[choice.method].samples
-    names = results.list_output_files(labels_name, make_output_options(arguments), samples, lazily)
-    results.check_outputs(folder, names, arguments.overwrite)
-    with output_folder.writable_folder(folder), SweepBar(choice.settings.sweeps, arguments.quiet) as progress:
+            arrays[name] = (images.open_map_file if name in MAPS else images.read_labels)(path, is_lazy(image))
+
+    def make(bar: SweepBar) -> tuple[MethodResult, str]:
         if choice.method == "gsw" and warm_up.is_cold():
             warm_up.warm_up()
         with open_checkpoint(arguments, choice, image, arrays) as (keep, saved):
             outcome = methods.segment(
-                image, choice, arguments.seed, report=progress.report, keep=keep, saved=saved, **arrays
+                image, choice, arguments.seed, report=bar.report, keep=keep, saved=saved, **arrays
             )
-        progress.close()
-        write_and_report(arguments, image, choice.settings.axes, outcome, folder / labels_name, geometry)
-    return 0 if progress.stopped is None else 128 + progress.stopped
+        return outcome, choice.settings.axes
+
+    samples = methods.METHODS[choice.method].samples
+    return make_and_write(arguments, image, choice.place(arguments.image), samples, choice.settings.sweeps, make)
+
+
+def make_and_write(
+    arguments: argparse.Namespace,
+    image: Any,
+    geometry: Geometry,
+    samples: bool,
+    sweeps: int,
+    make: Callable[[SweepBar], tuple[MethodResult, str]],
+) -> int:
+    """Make the result of an image, write its files, print a summary, and return the exit code.
+
+    `make` returns the result and the axes of the image.
+    """
+    from napari_gsw.core.features.input_maps import format_map_notes
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name, writable_folder
+    from napari_gsw.files.results import check_outputs, make_printable, write_results
+
+    labels, extras = resolve_target(arguments, is_lazy(image)), options.make_output_options(arguments)
+    # What is in the way shows before the chain begins.
+    check_outputs(labels, extras, samples, is_lazy(image), arguments.overwrite)
+    with writable_folder(labels.parent), SweepBar(sweeps, arguments.quiet) as bar:
+        outcome, axes = make(bar)
+        bar.close()
+        with output_folder(labels.parent, sibling_name(labels.name, PROVENANCE), arguments.overwrite) as scratch:
+            remarks = write_results(image, axes, outcome, scratch, labels.name, extras, geometry)
+        if not arguments.quiet:
+            for line in format_map_notes({} if outcome.result is None else outcome.result.problem.maps):
+                print_remark(line)
+            print(make_printable(summarize(outcome, labels)))
+            for remark in remarks:
+                print_remark(remark)
+    return 0 if bar.stopped is None else 128 + bar.stopped
 
 
 @contextmanager
@@ -135,7 +156,6 @@ def open_checkpoint(
         raise InputError(f"{arguments.checkpoint!r} is there already: add --resume to go on with it, or --overwrite")
     if saved is not None:
         check_same_run(saved, choice, arguments.seed, image, arrays)
-
     image_path = None if arguments.image.startswith(SAMPLE) else arguments.image
     every, overwrite = arguments.checkpoint_every, arguments.overwrite
     with Autosave(arguments.checkpoint, every, print_remark, image_path=image_path, overwrite=overwrite) as keep:
@@ -163,28 +183,8 @@ def check_same_run(saved: SavedRun, choice: Choice, seed: int, image: Any, array
             raise InputError(f"the checkpoint belongs to a run with another {name}")
 
 
-def write_and_report(
-    arguments: argparse.Namespace, image: Any, axes: str, outcome: MethodResult, labels_path: Path, geometry: Geometry
-) -> None:
-    """Write the result of an image, and print a summary."""
-    from napari_gsw.core.features.input_maps import format_map_notes
-    from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_name
-    from napari_gsw.files.results import make_printable, write_results
-
-    folder, name = labels_path.parent, labels_path.name
-    with output_folder(folder, sibling_name(name, PROVENANCE), arguments.overwrite) as scratch:
-        remarks = write_results(image, axes, outcome, scratch, name, make_output_options(arguments), geometry)
-    if arguments.quiet:
-        return
-    for line in format_map_notes({} if outcome.result is None else outcome.result.problem.maps):
-        print_remark(line)
-    print(make_printable(summarize(outcome, labels_path)))
-    for remark in remarks:
-        print_remark(remark)
-
-
-def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> tuple[Path, str]:
-    """Return the output folder and the name of the labels in it; refuses to replace an input."""
+def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> Path:
+    """Return the path of the labels; refuses to replace an input."""
     from napari_gsw.files.output_folder import LABEL_SUFFIXES, sibling_name
     from napari_gsw.files.results import SIBLING_FILES
 
@@ -208,7 +208,7 @@ def resolve_target(arguments: argparse.Namespace, lazily: bool = False) -> tuple
     for path in filter(os.path.exists, outputs):
         if any(os.path.samefile(source, path) for source in inputs):
             raise InputError(f"the output {str(path)!r} would write over an input; choose another name")
-    return folder, name
+    return target
 
 
 def summarize(outcome: MethodResult, labels_path: Path) -> str:
@@ -297,5 +297,110 @@ class SweepBar:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.stopped is not None or self._stage != "sampling":
-            raise make_interrupt(number)
+            interrupt(number)
         self.stopped = number
+
+
+def add_replay_parser(commands: Any) -> None:
+    """Add the command ``replay`` and its options."""
+    command = commands.add_parser(
+        "replay",
+        usage="%(prog)s SESSION [--image IMAGE] -o OUT [options]",
+        help="do a session again: on its own image, on another one, or on every image of a folder",
+        description="Do again what a session holds, from the first sweep: on its own image (by hash) with all strokes, "
+        "locks and edits, which gives the same labels; on other images with its settings and its seed.",
+        epilog="Exit codes: 0 done, 2 wrong input (one line tells), 3 done but for some images of a folder (named).",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run_replay)
+    command.add_argument("session", metavar="SESSION", help="file of a session (.zarr.zip)")
+    command.add_argument("--image", metavar="IMAGE", help="image file or folder (default: the session's own image)")
+    options.add_output(command, "folder, or the labels' file")
+    command.add_argument("--format", choices=("tif", "png", "zarr"), help="format of the labels in the folder OUT")
+    options.add_output_options(command)
+    command.add_argument("--jobs", type=options.natural_number, metavar="N", help="processes at a time, for a folder")
+    options.add_overwrite_and_quiet(command)
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """Replay a session."""
+    from napari_gsw import methods
+    from napari_gsw.core.interactive.replay import replay
+    from napari_gsw.core.posterior.result import MethodResult
+    from napari_gsw.files import geometry, images, session_file
+
+    session = session_file.open_session(arguments.session)
+    if arguments.image is not None and os.path.isdir(arguments.image) and not images.is_zarr(arguments.image):
+        return _replay_folder(arguments)
+    saved = session.run
+    if "images" in saved.looks:
+        raise InputError("a session of several images is replayed in Python: napari_gsw.replay")
+    other: methods.Choice | None = None  # settings for another image: axes and spacing are its own
+    if arguments.image is None:
+        image, known = _find_image(session, arguments.session)
+    else:
+        other = methods.Choice("gsw", saved.settings.replace(axes="auto", spacing="auto"), None)
+        image, axes = options.open_named_image(arguments.image, other)
+        known = images.read_geometry(arguments.image)
+        is_same = bool(saved.looks) and _is_image_of(saved, image)
+        other = None if is_same else other.with_axes(axes).with_spacing(arguments.image)
+    settings = saved.settings if other is None else other.settings
+
+    def make(bar: SweepBar) -> tuple[MethodResult, str]:
+        if other is None:
+            result: Any = replay(saved, image, report=bar.report)
+            outcome = MethodResult(result.labels, result.provenance, result)
+            return outcome, result.summary.settings.axes
+        outcome = methods.segment(image, other, saved.seed, report=bar.report)
+        bar.close()
+        if not arguments.quiet:
+            print("napari-gsw: another image than that of the session: its settings and its seed are taken")
+        return outcome, settings.axes
+
+    place = geometry.resolve_geometry(known, settings.axes, settings.spacing)
+    return make_and_write(arguments, image, place, True, saved.target, make)
+
+
+def _replay_folder(arguments: argparse.Namespace) -> int:
+    """Segment every image of a folder with the settings and the seed of the session, by ``napari-gsw batch``."""
+    from napari_gsw.cli import parser
+
+    words = ["batch", arguments.image, "-o", arguments.output, "--settings", arguments.session]
+    words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
+    words += ["--format", arguments.format] if arguments.format else []
+    switches = ("save_plot", "uncertainty", "table", "save_sites", "overwrite", "quiet")
+    words += [f"--{name.replace('_', '-')}" for name in switches if getattr(arguments, name)]
+    batch = parser().parse_args(words)
+    return int(batch.run(batch))
+
+
+def _find_image(session: SavedSession, path: str) -> tuple[Any, Geometry]:
+    """Find the image of a session by its hash, in the session or in a file that it names."""
+    from napari_gsw.core.image.lazy import is_lazy
+    from napari_gsw.core.sites.blocked_labels import BlockedLabels
+    from napari_gsw.files.geometry import geometry_from_layer
+    from napari_gsw.files.images import open_image, read_geometry, read_image
+    from napari_gsw.files.session_file import find_image_files
+
+    saved, (first, *_) = session.run, session.images or (None,)
+    files = [] if first is None else find_image_files(first, path)
+    if first is not None and first.pixels is not None and _is_image_of(saved, first.pixels):
+        return first.pixels, geometry_from_layer(first.layer, saved.settings.axes)
+    for file in files:
+        image, _ = open_image(file)
+        if is_lazy(image) and not isinstance(saved.problem.sites, BlockedLabels):  # it was segmented in memory
+            image, _ = read_image(file)
+        if _is_image_of(saved, image):
+            return image, read_geometry(file)
+    if not files and (first is None or first.pixels is None):
+        raise InputError(f"the image of {path!r} is not where it was; name it with --image")
+    raise InputError(
+        f"the image of {path!r} is not what was segmented: it has changed, or the session is of a part of it or of "
+        "several layers. Open the session in the window; or name an image with --image, to take the settings alone"
+    )
+
+
+def _is_image_of(saved: SavedRun, image: Any) -> bool:
+    from napari_gsw.core.pipeline.provenance import describe_image
+
+    return not saved.looks or describe_image(image) == dict(saved.looks)

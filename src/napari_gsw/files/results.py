@@ -84,24 +84,21 @@ def list_output_files(labels_name: str, extras: OutputOptions, samples: bool, la
 
 
 # Everything that may stand beside the labels.
+_ALL = OutputOptions(True, True, True, True)
 SIBLING_FILES = tuple(
-    dict.fromkeys(
-        list_output_files("labels", OutputOptions(True, True, True, True), samples=True)[1:]
-        + list_output_files("labels", OutputOptions(True, True, True, True), samples=True, lazily=True)[1:]
-    )
+    dict.fromkeys(name for lazily in (False, True) for name in list_output_files("labels", _ALL, True, lazily)[1:])
 )
 
 
-def check_outputs(folder: Path, names: Sequence[str], overwrite: bool) -> None:
-    """Refuse, before the work begins, what :func:`write_results` could not put in its place.
-
-    `names` are those of :func:`list_output_files`.
-    """
-    find_writer(names[0])
-    manifest = sibling_name(names[0], PROVENANCE)
-    check_overwrite(folder, names, manifest, overwrite)
+def check_outputs(
+    labels: Path, extras: OutputOptions, samples: bool, lazily: bool = False, overwrite: bool = False
+) -> None:
+    """Refuse, before the work begins, what :func:`write_results` could not put in its place."""
+    find_writer(labels.name)
+    names, manifest = list_output_files(labels.name, extras, samples, lazily), sibling_name(labels.name, PROVENANCE)
+    check_overwrite(labels.parent, names, manifest, overwrite)
     if not overwrite:
-        check_sole_result(folder, names, manifest)
+        check_sole_result(labels.parent, names, manifest)
 
 
 def write_results(

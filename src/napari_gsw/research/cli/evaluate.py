@@ -13,9 +13,8 @@ from napari_gsw.cli.options import (
     add_choices,
     add_job_options,
     add_output,
-    choice_from_arguments,
     make_job_options,
-    resolve_choices,
+    resolve_choice,
 )
 from napari_gsw.core.errors import InputError
 
@@ -72,8 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from napari_gsw.research.evaluation.data_sets import spread
     from napari_gsw.research.evaluation.evaluate import evaluate, format_table
 
-    resolve_choices(arguments)
-    choice = choice_from_arguments(arguments)
+    choice = resolve_choice(arguments)
     examples = spread(_list_examples(arguments), arguments.limit)
     job_options = make_job_options(arguments)
     try:

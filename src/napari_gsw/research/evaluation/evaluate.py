@@ -25,7 +25,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.files.labels import write_labels
 from napari_gsw.files.output_folder import check_writable, ensure_folder
-from napari_gsw.files.results import OutputOptions, check_outputs, list_output_files, write_csv, write_json
+from napari_gsw.files.results import OutputOptions, check_outputs, write_csv, write_json
 from napari_gsw.methods import METHODS, Choice, list_scribble_methods, segment
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example
 from napari_gsw.research.evaluation.easy_images import EasyImage
@@ -122,8 +122,7 @@ def evaluate(
     folder = job_options.folder / "labels"
     if save_labels:
         for example in examples:
-            names = list_output_files(f"{example.name}.tif", OutputOptions(), samples=False)
-            check_outputs(folder, names, overwrite)
+            check_outputs(folder / f"{example.name}.tif", OutputOptions(), samples=False, overwrite=overwrite)
         ensure_folder(folder)
     settings = {**choice.to_dict(), "seed": seed}
     depends_on = {"settings": settings, "labels": save_labels, "levels": levels}

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from napari_gsw.batch.images import BatchSpec, ReferenceImage
-from napari_gsw.batch.jobs import BatchOptions, Journal, Record
+from napari_gsw.batch.images import BatchSpec, ReferenceImage, select_images
+from napari_gsw.batch.jobs import Journal, Record
 from napari_gsw.batch.run import DONE, FAILED, TITLE, make_report
-from napari_gsw.batch.selection import select_images
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, shared_preset
@@ -101,7 +100,7 @@ class FolderRun(QObject):  # type: ignore[misc]
             command += ["--teach", str(teacher.painted), "--image", str(teacher.image)]
         self.folder, self.output = folder, output
         self._names = [image.name for image in images]
-        self._journal = Journal.of(TITLE, spec.depends_on(), BatchOptions(output))
+        self._journal = Journal(TITLE, spec.depends_on(), output)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.rows = make_report(dict.fromkeys(self._names))
