@@ -302,7 +302,8 @@ def _segment_with_references(task: ImageTask, image: Any, choice: Choice) -> Met
     """Segment an image together with painted ones; if it is one of them, with its own scribbles."""
     if is_lazy(image):
         raise InputError("it is read in blocks, and shared labels are for images in memory; raise block_pixels")
-    images, seeds, described = [np.asarray(image)], [None], []
+    images, described = [np.asarray(image)], []
+    seeds: list[NDArray[Any] | None] = [None]
     for reference in task.spec.teachers:
         other, painted = reference.read(choice.settings.axes)
         if not os.path.samefile(reference.image, task.image.path):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PARTIAL_FAILURE = 3
 SAMPLE = "sample:"
 RANDOM = "random"
+# Method, settings, seed, and remarks on why these alone do not reproduce the labels.
+SettingsFile = tuple[str | None, dict[str, Any], int | None, list[str]]
 # Named here so that --help need not import the engine.
 MAPS = ("features", "boundaries", "foreground")
 
@@ -68,11 +70,11 @@ def resolve_choice(arguments: argparse.Namespace, shared: bool = False) -> Choic
     from napari_gsw.core.errors import check_seed
     from napari_gsw.methods import choose
 
-    file_method, file_changes, file_seed, remarks = None, {}, None, ()
-    if arguments.settings is not None:
-        file_method, file_changes, file_seed, remarks = read_settings_file(arguments.settings)
-        if arguments.preset is not None:
-            raise InputError("--settings has a value for every setting, and --preset too; choose one of them")
+    no_file: SettingsFile = (None, {}, None, [])
+    file = no_file if arguments.settings is None else read_settings_file(arguments.settings)
+    file_method, file_changes, file_seed, remarks = file
+    if arguments.settings is not None and arguments.preset is not None:
+        raise InputError("--settings has a value for every setting, and --preset too; choose one of them")
     if file_method is not None and arguments.method not in (None, file_method):
         raise InputError(f"{arguments.settings!r} has settings of {file_method}, not of {arguments.method}")
     for remark in remarks:
@@ -90,11 +92,10 @@ def resolve_choice(arguments: argparse.Namespace, shared: bool = False) -> Choic
     return choose(method, preset, changes)
 
 
-def read_settings_file(path: str) -> tuple[str | None, dict[str, Any], int | None, list[str]]:
+def read_settings_file(path: str) -> SettingsFile:
     """Read settings from a provenance, labels that carry one, ``batch.json``, a session, or plain JSON.
 
-    Plain JSON has a value for each setting by name, and may have ``method`` and ``seed``. Returns the method, the
-    settings, the seed, and remarks on why these alone do not reproduce the labels.
+    Plain JSON has a value for each setting by name, and may have ``method`` and ``seed``.
     """
     from napari_gsw.files.results import read_provenance
 
