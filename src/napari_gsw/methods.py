@@ -83,8 +83,7 @@ class _Methods(Mapping[str, Method]):
         return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
     def __getitem__(self, name: str) -> Method:
-        method: Method = GSW if name == "gsw" else self._baselines[name].load()
-        return method
+        return GSW if name == "gsw" else self._baselines[name].load()
 
     def __iter__(self) -> Iterator[str]:
         return iter(("gsw", *self._baselines))
@@ -115,19 +114,14 @@ class Choice:
         shared = self.settings.to_dict() if METHODS[self.method].takes_settings else {}
         return {"method": self.method, **shared, **({} if self.options is None else self.options.to_dict())}
 
-    def with_axes(self, axes: str) -> Choice:
-        """Return the choice with the axes of a file, unless the settings name the axes."""
-        if self.settings.axes != "auto":
-            return self
-        return replace(self, settings=self.settings.replace(axes=axes))
+    def with_axes(self, axes: str, path: str | os.PathLike[str] | None = None) -> Choice:
+        """Return the choice with the axes of an image and the pixel spacing of its file, if these are to be found."""
+        settings = self.settings if self.settings.axes != "auto" else self.settings.replace(axes=axes)
+        if path is not None and settings.spacing == "auto":
+            settings = settings.replace(spacing=read_spacing(path, settings.axes))
+        return replace(self, settings=settings)
 
-    def with_spacing(self, path: str | os.PathLike[str]) -> Choice:
-        """Return the choice with the pixel spacing of a file, unless the settings name the spacing."""
-        if self.settings.spacing != "auto":
-            return self
-        return replace(self, settings=self.settings.replace(spacing=read_spacing(path, self.settings.axes)))
-
-    def place(self, path: str | os.PathLike[str]) -> Geometry:
+    def read_geometry(self, path: str | os.PathLike[str]) -> Geometry:
         """Read the geometry of a file's image, by the axes and the spacing of the settings."""
         return resolve_geometry(read_geometry(path), self.settings.axes, self.settings.spacing)
 
@@ -158,27 +152,10 @@ def segment(
     image: ArrayLike, choice: Choice, seed: int = 0, *, report: Report | None = None, keep: SaveHook | None = None,
     saved: SavedRun | None = None, **arrays: Any,
 ) -> MethodResult:  # fmt: skip
-    """Segment an image by any method.
+    """Segment an image by any method, with arguments as for :func:`napari_gsw.segment`.
 
-    Parameters
-    ----------
-    image : array_like
-        As for :func:`napari_gsw.segment`.
-    choice : Choice
-        As :func:`choose` makes it.
-    seed : int
-        Random seed of the methods that draw random numbers.
-    report, keep : callable, optional
-        As for :func:`napari_gsw.segment`; only runs of ``gsw`` can be kept.
-    saved : SavedRun, optional
-        A run of ``gsw`` with this image and choice, which is continued.
-    **arrays : array_like
-        Label images and maps such as ``sites`` and ``mask``, for the methods that take them.
-
-    Returns
-    -------
-    MethodResult
-        The label image, its provenance and, of a method that samples, its result.
+    Only runs of ``gsw`` can be kept; `saved` is one of this image and choice, which is continued. `arrays` are the
+    label images and maps, such as ``sites`` and ``mask``, for the methods that take them.
     """
     method = METHODS[choice.method]
     for name in arrays:

@@ -269,7 +269,7 @@ class ImageTask(NamedTuple):
                 "all workers need the same file system"
             )
         image, axes = open_image_for(self.image.path, self.spec.choice)
-        return image, self.spec.choice.with_axes(axes).with_spacing(self.image.path)
+        return image, self.spec.choice.with_axes(axes, self.image.path)
 
     def has_separable_chains(self) -> bool:
         """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
@@ -365,7 +365,7 @@ def _write_image(task: ImageTask, image: Any, choice: Choice, outcome: MethodRes
     folder = task.output / stem.parent
     name = f"{stem.name}.{'zarr' if in_blocks else task.spec.format}"
     manifest = sibling_name(name, PROVENANCE)
-    geometry = choice.place(task.image.path)
+    geometry = choice.read_geometry(task.image.path)
     with output_folder(folder, manifest, task.overwrite) as scratch:
         remarks = write_results(image, choice.settings.axes, outcome, scratch, name, task.spec.extras, geometry)
         if in_blocks and task.spec.format != "zarr":

@@ -83,7 +83,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
     if (notice := jit.cache_folder().notice) and not arguments.quiet:
         print_remark(notice)
     image, axes = options.open_named_image(arguments.image, choice)
-    choice = choice.with_axes(axes).with_spacing(arguments.image)
+    choice = choice.with_axes(axes, arguments.image)
     arrays: dict[str, Any] = {}
     for name in ("mask", "sites", "seeds", "init", *MAPS):
         if (path := getattr(arguments, name)) is not None:
@@ -99,7 +99,7 @@ def run_segment(arguments: argparse.Namespace) -> int:
         return outcome, choice.settings.axes
 
     samples = methods.METHODS[choice.method].samples
-    return make_and_write(arguments, image, choice.place(arguments.image), samples, choice.settings.sweeps, make)
+    return make_and_write(arguments, image, choice.read_geometry(arguments.image), samples, choice.settings.sweeps, make)
 
 
 def make_and_write(
@@ -343,7 +343,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         image, axes = options.open_named_image(arguments.image, other)
         known = images.read_geometry(arguments.image)
         is_same = bool(saved.looks) and _is_image_of(saved, image)
-        other = None if is_same else other.with_axes(axes).with_spacing(arguments.image)
+        other = None if is_same else other.with_axes(axes, arguments.image)
     settings = saved.settings if other is None else other.settings
 
     def make(bar: SweepBar) -> tuple[MethodResult, str]:

@@ -1,5 +1,5 @@
 """The napari plugin: four docks and the commands of the palette. Nothing else imports Qt or napari.
 
 The subpackages, each of which imports only those before it: `common`, `layers`, then `session`, `superpixels`,
-`comparison` and `table`, then `panel`, and the module `commands`.
+`comparison` and `table`, then `panel`.
 """

@@ -411,7 +411,7 @@ def test_slices_that_were_segmented_by_themselves_are_compared_so(viewer, panel,
     assert offered(panel) == ("m [regions]", {"m [GSW]": False, "truth": True})  # what is exported
     compare(qtbot, panel)
     assert "m [regions] against truth, slice by slice:" in panel.caption.text()
-    assert not panel.result.difference.any()
+    assert not panel.result.images["difference"].any()
     (row,) = panel.result.object_rows
     assert (row["ap_50"], row["objects"], row["true_objects"]) == (1.0, 8.0, 8.0)
     assert panel.result.rows[0].variation_of_information == pytest.approx(0)
@@ -448,4 +448,4 @@ def test_each_reference_is_compared_in_the_slices_that_it_knows(viewer, panel, q
     assert [row.variation_of_information for row in panel.result.rows] == pytest.approx(
         [np.mean([expected[0], expected[1]]), np.mean([expected[1], expected[2]]), np.mean(expected)]
     )
-    assert not panel.result.difference[[0, 2, 3]].any()
+    assert not panel.result.images["difference"][[0, 2, 3]].any()

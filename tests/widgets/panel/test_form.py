@@ -151,13 +151,13 @@ def test_layers_become_maps_as_the_api_takes_them(viewer, panel, qtbot):
         "foreground": np.clip(truth / truth.max(), 0.1, 0.9),
     }
     layers = {name: viewer.add_image(a, name=name.upper()) for name, a in maps.items()}
-    panel.choose_image(viewer.add_image(image, name="photo"))
-    section, rows = panel.form.sections["evidence"], panel.form.maps
+    panel.chooser.image.choose(viewer.add_image(image, name="photo"))
+    section, form = panel.form.sections["evidence"], panel.form
     assert not section.button.isChecked()  # folded
     assert section.summary.text() == "the image alone"
     for name, layer in layers.items():
-        rows.combos[name].choose(layer)
-    assert rows.line.text().splitlines() == [
+        form.inputs[name].choose(layer)
+    assert form.map_line.text().splitlines() == [
         "features: 12 channels on the first axis, to be reduced to 8 components",
         "boundaries: values 0 to 255 (guessed)",
         "foreground: values 0 to 1 (guessed)",
@@ -172,15 +172,15 @@ def test_layers_become_maps_as_the_api_takes_them(viewer, panel, qtbot):
     assert set(interactive.inputs) == set(maps)
     # Without one of them it is another problem, and a layer that goes is no longer chosen.
     viewer.layers.remove(layers["boundaries"])
-    assert "boundaries" not in rows.layers()
+    assert "boundaries" not in form.maps()
     run(panel, qtbot)
     assert set(panel.session.array_run.interactive.problem.maps) == {"features", "foreground"}
 
 
 @gui
 def test_maps_that_do_not_fit_are_refused_and_scale_is_the_spacing(viewer, panel):
-    rng, boundaries = np.random.default_rng(0), panel.form.maps.combos["boundaries"]
-    panel.choose_image(viewer.add_image(rng.random((40, 50)), name="cells"))
+    rng, boundaries = np.random.default_rng(0), panel.form.inputs["boundaries"]
+    panel.chooser.image.choose(viewer.add_image(rng.random((40, 50)), name="cells"))
     boundaries.choose(viewer.add_image(rng.random((40, 51)), name="map"))
     assert "'map': boundaries must have the image's shape (40, 50)" in panel.reason.text()
     assert not panel.run_button.isEnabled()
@@ -189,7 +189,7 @@ def test_maps_that_do_not_fit_are_refused_and_scale_is_the_spacing(viewer, panel
     boundaries.choose(None)
     assert panel.run_button.isEnabled()
     for scale, spacing in ((2.5, 0.5, 0.5), "2.5,0.5,0.5"), ((0.5, 0.5, 0.5), "auto"):
-        panel.choose_image(viewer.add_image(rng.random((6, 20, 20)), name="volume", scale=scale))
+        panel.chooser.image.choose(viewer.add_image(rng.random((6, 20, 20)), name="volume", scale=scale))
         assert panel._checked_plan().settings.spacing == spacing
 
 
@@ -201,7 +201,7 @@ def test_a_session_brings_its_maps_back(viewer, panel, qtbot, tmp_path):
     path = gsw.save_session(tmp_path / "run.zarr.zip", result, image=image)
     with qtbot.waitSignal(panel.opening.opened, timeout=600_000):
         panel.opening.open(str(path))
-    assert np.array_equal(panel.form.maps.layers()["boundaries"].data, lines)
+    assert np.array_equal(panel.form.maps()["boundaries"].data, lines)
     run(panel, qtbot, alpha=2.0)  # another problem, with the same maps
     interactive = panel.session.array_run.interactive
     assert interactive.settings.alpha == 2.0

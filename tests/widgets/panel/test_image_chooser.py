@@ -30,7 +30,7 @@ def test_an_opened_image_is_chosen_unless_a_run_is_on(panel, qtbot):
     assert chosen() is channels[0]
     viewer.add_labels(np.zeros((30, 40), int))
     assert chosen() is channels[0]
-    panel.choose_image(first)
+    panel.chooser.image.choose(first)
     start(panel, qtbot, sweeps=1_000_000)
     wait_sweeps(qtbot, panel)
     viewer.add_image(small(), name="third")
@@ -47,7 +47,7 @@ def test_unnamed_planes_get_one_question_with_a_good_guess(panel, qtbot):
         ((40, 50, 5), "5 planes:", 2),
     ):
         layer = viewer.add_image(np.random.default_rng(0).random(shape), rgb=False)
-        panel.choose_image(layer)
+        panel.chooser.image.choose(layer)
         assert row.isVisible()
         assert row.words.text() == text
         assert (source().channel_axis, source().depth) == (axis, 2)
@@ -58,8 +58,8 @@ def test_unnamed_planes_get_one_question_with_a_good_guess(panel, qtbot):
         click(qtbot, row.buttons["channels"])
         assert source().channel_axis == (axis or 0)
         click(qtbot, row.buttons["depth"])
-        panel.choose_image(viewer.add_image(np.zeros((30, 40)), name="another"))
-        panel.choose_image(layer)
+        panel.chooser.image.choose(viewer.add_image(np.zeros((30, 40)), name="another"))
+        panel.chooser.image.choose(layer)
         assert row.buttons["depth"].isChecked()  # as it was answered
         assert (source().channel_axis, source().depth) == (None, 3)
         layer.axis_labels = ("z", "y", "x")  # now it is known
@@ -67,7 +67,7 @@ def test_unnamed_planes_get_one_question_with_a_good_guess(panel, qtbot):
         assert (source().channel_axis, source().depth) == (None, 3)
         viewer.layers.clear()
     for known, depth in ({"scale": (3, 1, 1)}, 3), ({"axis_labels": ("t", "y", "x")}, 2):
-        panel.choose_image(viewer.add_image(np.zeros((3, 40, 50)), rgb=False, **known))
+        panel.chooser.image.choose(viewer.add_image(np.zeros((3, 40, 50)), rgb=False, **known))
         assert not row.isVisible()
         assert source().depth == depth
 

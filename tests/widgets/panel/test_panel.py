@@ -45,7 +45,7 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     """Plugins, GSW segmentation, Run; from a sample that is open."""
     from qtpy.QtCore import Qt
 
-    from napari_gsw.widgets.commands import panel
+    from napari_gsw.widgets.panel.panel import open_panel as newest_panel
 
     viewer.open_sample("napari-gsw", "mosaic")
     menu, bar = viewer.window.plugins_menu, viewer.window._qt_window.menuBar()
@@ -66,7 +66,7 @@ def test_three_clicks_to_a_running_segmentation(viewer, qtbot):
     qtbot.waitUntil(inner.isVisible, timeout=600_000)
     press(inner, next(a for a in inner.actions() if a.text().startswith("GSW segmentation")))
     menu.hide()
-    opened = panel()
+    opened = newest_panel()
     click(qtbot, opened.run_button)
     wait_sweeps(qtbot, opened)
     assert len(clicks) == 2
@@ -295,7 +295,7 @@ def test_removing_or_replacing_a_layer_ends_the_run(panel, qtbot, which):
     viewer = panel.viewer
     image = viewer.add_image(small(), name="m")
     other = viewer.add_image(np.zeros((30, 30)), name="other")
-    panel.choose_image(image)
+    panel.chooser.image.choose(image)
     if which == "sites":
         y, x = np.mgrid[:60, :80] // 8
         panel.sites.choose(viewer.add_labels(10 * y + x + 1, name="s"))
@@ -337,7 +337,7 @@ def test_the_result_stays_with_its_image(panel, qtbot):
     labels, expected = viewer.layers["m [GSW]"], gsw.segment(small(), sweeps=150).labels
     assert np.array_equal(labels.translate, (5, 7))
     assert same_partition(labels.data, expected)
-    panel.choose_image(viewer.layers["another"])
+    panel.chooser.image.choose(viewer.layers["another"])
     assert panel.run_button.text() == "Run"
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: "another [GSW]" in viewer.layers)
@@ -414,7 +414,7 @@ def test_what_cannot_be_segmented_says_why(panel, qtbot):
     assert not panel.run_button.isEnabled()
     assert "Open an image" in panel.reason.text()
 
-    panel.choose_image(viewer.add_image(np.zeros((2, 2, 3, 8, 9)), name="five"))
+    panel.chooser.image.choose(viewer.add_image(np.zeros((2, 2, 3, 8, 9)), name="five"))
     assert "choose which of its axes holds channels" in panel.reason.text()
     assert not panel.run_button.isEnabled()
     panel.chooser.channel_axis.setCurrentIndex(2)
@@ -422,7 +422,7 @@ def test_what_cannot_be_segmented_says_why(panel, qtbot):
     assert panel.reason.text() == ""
     assert panel.run_button.isEnabled()
 
-    panel.choose_image(viewer.add_image(small(), name="good"))
+    panel.chooser.image.choose(viewer.add_image(small(), name="good"))
     assert panel.run_button.isEnabled()
     panel.sites.choose(viewer.add_labels(np.ones((7, 9), int), name="elsewhere"))
     assert "elsewhere" in panel.reason.text()
@@ -438,11 +438,13 @@ def test_what_cannot_be_segmented_says_why(panel, qtbot):
     assert not panel.run_button.isEnabled()
     controls["bond_low"].set_value(0.0)
     assert panel.run_button.isEnabled()
-    panel.choose_image(viewer.add_image([np.zeros((64, 64)), np.zeros((32, 32))], name="pyramid", multiscale=True))
+    panel.chooser.image.choose(
+        viewer.add_image([np.zeros((64, 64)), np.zeros((32, 32))], name="pyramid", multiscale=True)
+    )
     assert panel.run_button.isEnabled()
 
     empty = np.full(small().shape, np.nan)
-    panel.choose_image(viewer.add_image(empty, rgb=True, contrast_limits=(0, 255)))
+    panel.chooser.image.choose(viewer.add_image(empty, rgb=True, contrast_limits=(0, 255)))
     click(qtbot, panel.run_button)
     wait_for(qtbot, lambda: panel.session.run is None)
     assert "NaN" in panel.reason.text()
@@ -596,7 +598,7 @@ def test_consensus_range_and_detail(panel, qtbot):
         wait_for(qtbot, lambda: panel.session.run is None and panel.session.view.detail == 0.9)
         forget()
         if "n" in viewer.layers:
-            panel.choose_image(viewer.layers["n"])
+            panel.chooser.image.choose(viewer.layers["n"])
             run(panel, qtbot)
         wait_for(qtbot, lambda: panel.session.view.detail is None)
         assert display.auto_detail.isChecked()

@@ -213,12 +213,12 @@ def test_another_image_or_preset_clears_what_was_shown(panel, qtbot):
     click(qtbot, panel.presets.buttons["paper"])
     assert panel.reason.text() == ""
     panel._show_notice("something went wrong")
-    panel.choose_image(panel.viewer.add_image(small()[:40], name="other"))
+    panel.chooser.image.choose(panel.viewer.add_image(small()[:40], name="other"))
     assert panel.reason.text() == ""
     assert panel.progress.status.text().startswith("About 1,000 sites; the prior expects")
     assert panel.agreement.line.text() == ""
     wait_for(qtbot, lambda: panel.trace._traces == [])
-    panel.choose_image(panel.viewer.layers["m"])
+    panel.chooser.image.choose(panel.viewer.layers["m"])
     assert "best" in panel.progress.status.text()
     assert panel.region.text().startswith("Region 1")
     click(qtbot, panel.reset_button)

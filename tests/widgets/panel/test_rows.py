@@ -30,11 +30,11 @@ def test_every_stage_has_a_text_and_a_bar(panel, monkeypatch):
     bar, status = panel.progress.bar, panel.progress.status
     for name, title in STAGES.items():
         monkeypatch.setattr(RunController, "stage", Stage(name))
-        panel.progress.refresh(None)
+        panel.progress.refresh("")
         assert status.text() == f"{title} ..."
         assert (bar.minimum(), bar.maximum()) == (0, 0)
         monkeypatch.setattr(RunController, "stage", Stage(name, 1200, 3600))
-        panel.progress.refresh(None)
+        panel.progress.refresh("")
         assert status.text().startswith(f"{title}: ")
         assert status.text().endswith("1,200 of 3,600")
         assert (bar.value(), bar.maximum()) == (1200, 3600)
@@ -43,7 +43,7 @@ def test_every_stage_has_a_text_and_a_bar(panel, monkeypatch):
     monkeypatch.setattr(PROGRESS, "count", 12)
     for stage in (None, Stage("features")):
         monkeypatch.setattr(RunController, "stage", stage)
-        panel.progress.refresh(None)
+        panel.progress.refresh("")
         assert status.text() == f"Compiling, once on this machine: 12 of {N_KERNELS}"
 
 

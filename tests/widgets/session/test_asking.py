@@ -30,7 +30,7 @@ def started(panel, qtbot, sweeps, image=None):
     strokes = np.zeros(image.shape, np.uint16)
     strokes[..., 38:42, 5:15], strokes[..., 38:42, 105:115] = 1, 2
     seeds = panel.viewer.add_labels(strokes, name="seeds")
-    panel.choose_image(panel.viewer.layers["m"])
+    panel.chooser.image.choose(panel.viewer.layers["m"])
     panel.form.controls["site_size"].set_value(40)
     panel.form.controls["sweeps"].set_value(sweeps)
     panel.seeds.seeds.choose(seeds)
@@ -160,7 +160,7 @@ def test_a_question_about_another_slice_goes_there(panel, qtbot):
     strokes = np.zeros(stack.shape, np.uint16)
     strokes[:, 38:42, 5:15], strokes[:, 38:42, 105:115] = 1, 2
     seeds = panel.viewer.add_labels(strokes, name="seeds")
-    panel.choose_image(panel.viewer.layers["m"])
+    panel.chooser.image.choose(panel.viewer.layers["m"])
     panel.form.controls["site_size"].set_value(40)
     panel.form.controls["sweeps"].set_value(60)
     panel.seeds.seeds.choose(seeds)

@@ -113,7 +113,7 @@ def follow_detail_and_reset(panel, qtbot, layer):
 def test_several_images_have_a_table_each(panel, qtbot, tmp_path):
     for k, name in enumerate("ab"):
         panel.viewer.add_image(mosaic()[0][: 40 + 8 * k, 30 * k : 40 + 30 * k], name=name)
-    panel.choose_image(panel.viewer.layers["a"])
+    panel.chooser.image.choose(panel.viewer.layers["a"])
     for action in panel.chooser.together.menu().actions():
         action.setChecked(action.text() == "b")
     run(panel, qtbot, "general", view="regions", min_region=0)

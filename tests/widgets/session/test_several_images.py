@@ -32,7 +32,7 @@ def together(panel, *names):
 def open_images(panel, **more):
     for k, (name, image) in enumerate(IMAGES.items()):
         panel.viewer.add_image(image, name=name, translate=(0, 100 * k), **more)
-    panel.choose_image(panel.viewer.layers["a"])
+    panel.chooser.image.choose(panel.viewer.layers["a"])
     together(panel, "b", "c")
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_go_together_is_said(panel, qtbot, viewer):
     panel.chooser.where.choose("image")
     assert panel.run_button.isEnabled()
     viewer.add_image(np.zeros((5, 20, 20), np.uint8), name="stack")
-    panel.choose_image(viewer.layers["stack"])
+    panel.chooser.image.choose(viewer.layers["stack"])
     assert not panel.chooser.form.isRowVisible(panel.chooser.together)
 
 

@@ -196,14 +196,14 @@ def test_channels_in_one_layer_and_in_several(panel, qtbot):
     expected = gsw.segment(both, axes="CYX", sweeps=25).labels
     viewer = panel.viewer
     one = viewer.add_image(both, name="one", axis_labels=("c", "y", "x"))
-    panel.choose_image(one)
+    panel.chooser.image.choose(one)
     few(panel)
     assert panel.chooser.channel_axis.currentData() == 0
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     assert same(viewer.layers["one [GSW]"].data, expected)
     first, second = viewer.add_image(red, name="red"), viewer.add_image(green, name="green")
-    panel.choose_image(first)
+    panel.chooser.image.choose(first)
     action = next(a for a in panel.chooser.also.menu().actions() if a.text() == "green")
     action.trigger()
     assert panel.chooser.also.text() == "With green"

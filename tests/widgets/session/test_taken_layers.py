@@ -42,14 +42,14 @@ def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer,
     there = ["a", "a [GSW]", "b", "b [GSW]", "b [regions]", "mine"]
     assert names(viewer) == there
     viewer.layers["a"].scale = (3, 3)
-    panel.choose_image(viewer.layers["a"])
+    panel.chooser.image.choose(viewer.layers["a"])
     run(qtbot, panel)
     assert names(viewer) == there
     assert agrees(panel)
     assert tuple(viewer.layers["mine"].scale) == (3, 3)
     viewer.window.remove_dock_widget(panel.parent())
     _, again = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
-    again.choose_image(viewer.layers["a"])
+    again.chooser.image.choose(viewer.layers["a"])
     run(qtbot, again)
     assert names(viewer) == there
     assert agrees(again)
@@ -79,7 +79,7 @@ def test_what_is_given_to_a_run_and_what_does_not_fit_is_left_alone(viewer, pane
     painted = strokes.data.copy()
     viewer.add_image(PICTURE[::-1].copy(), name="b")  # whose run lets go of the layers of the first
     run(qtbot, panel)
-    panel.choose_image(image)
+    panel.chooser.image.choose(image)
     panel.seeds.seeds.choose(strokes)
     run(qtbot, panel)
     assert np.array_equal(strokes.data, painted)
@@ -102,14 +102,14 @@ def test_a_copy_is_left_alone_and_a_run_that_comes_to_nothing_has_taken_nothing(
     before = copy.data.copy()
     viewer.add_image(PICTURE[::-1].copy(), name="b")
     run(qtbot, panel)
-    panel.choose_image(viewer.layers["a"])
+    panel.chooser.image.choose(viewer.layers["a"])
     run(qtbot, panel)
     assert np.array_equal(copy.data, before)
     assert agrees(panel)
 
     kept = viewer.layers["b [GSW]"]
     before = kept.data.copy()
-    panel.choose_image(viewer.layers["b"])
+    panel.chooser.image.choose(viewer.layers["b"])
 
     def broken(*given, **more):
         raise InputError("there is nothing in it")
@@ -129,7 +129,7 @@ def test_what_another_part_of_the_image_has_given_stays(viewer, panel, qtbot):
     before = whole.data.copy(), outlines.data.copy()
     assert before[0].all()
     viewer.add_shapes([[[10, 10], [10, 50], [40, 50], [40, 10]]], name="part")
-    panel.choose_image(image)
+    panel.chooser.image.choose(image)
     panel.chooser.where.choose(viewer.layers["part"])
     run(qtbot, panel)
     assert np.array_equal(whole.data, before[0])

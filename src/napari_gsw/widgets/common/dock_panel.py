@@ -7,19 +7,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QTimer
 from qtpy.QtGui import QCloseEvent
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
-
-
-def is_deleted(qt_object: QObject) -> bool:
-    """Return whether Qt has deleted the C++ object behind a Python object."""
-    try:
-        qt_object.objectName()
-    except RuntimeError:
-        return True
-    return False
 
 
 def make_timer(parent: QObject, slot: Callable[[], Any], milliseconds: int = 0) -> QTimer:
@@ -32,7 +24,7 @@ def _skip_if_deleted(slot: Callable[..., Any]) -> Callable[..., None]:
 
     def call(event: Any = None) -> None:
         owner = getattr(slot, "__self__", None)
-        if not (isinstance(owner, QObject) and is_deleted(owner)):
+        if not isinstance(owner, QObject) or isalive(owner):
             slot(event)
 
     return call
@@ -61,31 +53,23 @@ class Connections:
         Of layers that are removed in one batch, the slot is called once, after the last of them.
         """
         call = _skip_if_deleted(slot)
-        depth = 0
+        batches: list[Any] = []
         removed: list[Any] = []
 
-        def begin_batch(_event: Any) -> None:
-            nonlocal depth
-            depth += 1
-
-        def remove(event: Any) -> None:
-            removed[:] = [event]
-            call_outside_batches()
-
-        def end_batch(_event: Any) -> None:
-            nonlocal depth
-            depth -= 1
-            call_outside_batches()
-
-        def call_outside_batches() -> None:
-            if removed and not depth:
+        def wait_for_batches(event: Any) -> None:
+            if event.type == "begin_batch":
+                batches.append(event)
+            elif event.type == "end_batch":
+                del batches[-1:]
+            else:
+                removed[:] = [event]
+            if removed and not batches:
                 call(removed.pop())
 
+        for signal in (events.begin_batch, events.end_batch, events.removed):
+            self.connect(signal, wait_for_batches)
         for signal in (events.inserted, events.renamed, *more):
             self.connect(signal, slot)
-        self.connect(events.begin_batch, begin_batch)
-        self.connect(events.end_batch, end_batch)
-        self.connect(events.removed, remove)
 
     def disconnect(self, signal: Any, slot: Callable[..., Any]) -> None:
         """Take back the connections of a slot to a signal, if there are any."""
@@ -99,7 +83,7 @@ class Connections:
 
     def stop_on_close(self, timer: QTimer) -> QTimer:
         """Stop a timer on closing, if Qt has not deleted it."""
-        self.on_close(lambda: None if is_deleted(timer) else timer.stop())
+        self.on_close(lambda: timer.stop() if isalive(timer) else None)
         return timer
 
     def close(self, *_: object) -> None:
@@ -135,18 +119,17 @@ class CanvasGuard(QObject):  # type: ignore[misc]
         viewer.mouse_move_callbacks.append(self._follow_mouse)
 
     def _enter_context(self, _event: object) -> None:
-        if is_deleted(self):
+        if not isalive(self):
             return
-        if not self._canvases or any(map(is_deleted, self._canvases)):  # looking for them takes long
+        if not self._canvases or not all(map(isalive, self._canvases)):  # looking for them takes long
             self._canvases = self.parent().findChildren(QOpenGLWidget)
         for canvas in self._canvases:
             canvas.makeCurrent()
         self._leaving.start()
 
     def _leave_context(self) -> None:
-        for canvas in self._canvases:
-            if not is_deleted(canvas):
-                canvas.doneCurrent()
+        for canvas in filter(isalive, self._canvases):
+            canvas.doneCurrent()
 
     def _ignore_mouse(self, _event: object) -> None:
         self._viewer.mouse_over_canvas = False
@@ -193,6 +176,7 @@ class DockPanel(QWidget):  # type: ignore[misc]
         # The viewer behind the proxy that plugins get, whose layers are a new object at each access.
         self.viewer = getattr(viewer, "__wrapped__", viewer)
         self.connections = Connections()
+        self.shut_down = self.connections.close
         SWITCH_INTERVAL.begin()
         self.connections.on_close(SWITCH_INTERVAL.end)
         self.destroyed.connect(self.connections.close)
@@ -200,19 +184,16 @@ class DockPanel(QWidget):  # type: ignore[misc]
 
     def event(self, event: QEvent) -> bool:
         """Shut down when the dock is closed, which takes the panel out of it without closing the panel."""
-        if event.type() == QEvent.Type.ParentChange and self.parent() is None:
-            self.shut_down()
-        elif event.type() == QEvent.Type.ParentChange and self.connections.is_open:
-            self._docking.start()  # when the window has taken the dock in
+        if event.type() == QEvent.Type.ParentChange:
+            if self.parent() is None:
+                self.shut_down()
+            elif self.connections.is_open:
+                self._docking.start()  # when the window has taken the dock in
         return bool(super().event(event))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.shut_down()
         super().closeEvent(event)
-
-    def shut_down(self) -> None:
-        """End what is going on and let go of the viewer; a second call does nothing."""
-        self.connections.close()
 
     def _finish_docking(self) -> None:
         """Guard the canvas of the window, and join another dock of ours on the same side as a tab."""

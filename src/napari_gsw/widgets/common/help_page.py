@@ -12,7 +12,7 @@ from qtpy.QtGui import QColor, QDesktopServices, QImage, QPalette
 from qtpy.QtWidgets import QDialog, QTextBrowser, QToolButton, QVBoxLayout, QWidget
 
 from napari_gsw.widgets.common.dock_panel import make_timer
-from napari_gsw.widgets.common.text import link_colour
+from napari_gsw.widgets.common.text import LINK, readable_colour
 
 PACKAGE = Path(__file__).parents[2]
 # With the package where it is installed, beside its source in a checkout.
@@ -26,21 +26,20 @@ class PageBrowser(QTextBrowser):  # type: ignore[misc]
         image = QImage(str(find_page(name.toString())))
         if image.isNull():
             return super().loadResource(kind, name)
-        width = max(200, self.viewport().width() - 40)
-        smooth = Qt.TransformationMode.SmoothTransformation
-        return image if image.width() <= width else image.scaledToWidth(width, smooth)
+        width = min(image.width(), max(200, self.viewport().width() - 40))
+        return image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
 
 
 class HelpPage(QDialog):  # type: ignore[misc]
     """Window with a page of the documentation; links lead to other pages."""
 
-    def __init__(self, address: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setModal(False)
         self.resize(760, 640)
         self.browser = PageBrowser(openLinks=False)
         theme = get_settings().appearance.theme
-        colour = QColor(link_colour(get_system_theme() if theme == "system" else theme))
+        colour = QColor(readable_colour(LINK, get_system_theme() if theme == "system" else theme))
         palette = self.browser.palette()
         for role in (QPalette.ColorRole.Link, QPalette.ColorRole.LinkVisited):
             palette.setColor(role, colour)
@@ -51,7 +50,6 @@ class HelpPage(QDialog):  # type: ignore[misc]
         column.addWidget(self.browser)
         self._page = self._heading = ""
         self._scrolling = make_timer(self, self._scroll_to_heading)  # when the window has laid out its text
-        self.open_page(address)
 
     def open_page(self, address: str) -> None:
         """Show a page, ``widget.md#the-trace`` for example, or open a web address in the user's browser."""
@@ -96,11 +94,8 @@ def make_help_button(address: str) -> QToolButton:
 
     def show_page() -> None:
         window = button.window()
-        dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None)
-        if dialog is None:
-            dialog = HelpPage(address, window)
-        else:
-            dialog.open_page(address)
+        dialog = next((child for child in window.children() if isinstance(child, HelpPage)), None) or HelpPage(window)
+        dialog.open_page(address)
         dialog.show()
         dialog.raise_()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import pairwise
 
 from qtpy import QtWidgets
@@ -44,13 +44,18 @@ def make_column(*items: QWidget | QLayout, parent: QWidget | None = None, spacin
     return column
 
 
-def make_grid(widgets: list[QWidget], n_columns: int) -> QGridLayout:
-    """Lay widgets out row by row."""
-    grid = QGridLayout()
+def make_grid(
+    *rows: Sequence[QWidget | None], parent: QWidget | None = None, spacing: tuple[int, int] = (4, 4)
+) -> QGridLayout:
+    """Lay widgets out in rows, where None leaves a cell empty; `spacing` is between columns and between rows."""
+    grid = QGridLayout(parent)
     grid.setContentsMargins(0, 0, 0, 0)
-    grid.setSpacing(4)
-    for index, widget in enumerate(widgets):
-        grid.addWidget(widget, index // n_columns, index % n_columns)
+    grid.setHorizontalSpacing(spacing[0])
+    grid.setVerticalSpacing(spacing[1])
+    for i, row in enumerate(rows):
+        for j, widget in enumerate(row):
+            if widget is not None:
+                grid.addWidget(widget, i, j)
     return grid
 
 
@@ -127,9 +132,6 @@ class Section(QWidget):  # type: ignore[misc]
         self.summary.setText(text)
         self.summary.setToolTip(text)
 
-    def set_summary_colour(self, colour: str) -> None:
-        self.summary.setStyleSheet(f"QLabel {{ color: {colour}; }}")
-
     def unfold(self, on: bool = True) -> None:
         self.button.setChecked(on)
 
@@ -155,35 +157,12 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.body.setVisible(on)
         if on:  # the settings have made their controls now
-            set_tab_order(self.help, self.body)
+            stops = (x for x in self.body.findChildren(QWidget) if x.focusPolicy() & Qt.FocusPolicy.TabFocus)
+            set_tab_order(self.help, *(x for x in stops if x.focusProxy() is None and x.window() is self.window()))
         self.toggled.emit(on)
 
 
-def set_tab_order(*roots: QWidget) -> None:
-    """Lead the tab key through widgets and what is laid out in them.
-
-    Qt follows the order in which widgets came into the window. The first widget keeps its place.
-    """
-    for before, after in pairwise(stop for root in roots for stop in iter_tab_stops(root)):
+def set_tab_order(*widgets: QWidget) -> None:
+    """Lead the tab key through widgets; Qt follows the order in which they came into the window."""
+    for before, after in pairwise(widgets):
         QWidget.setTabOrder(before, after)
-
-
-def iter_tab_stops(widget: QWidget) -> Iterator[QWidget]:
-    """Iterate over the tab stops in a widget, itself included, in the order of the layout."""
-    if widget.focusPolicy() & Qt.FocusPolicy.TabFocus:
-        yield widget
-    if widget.layout() is not None:
-        yield from _iter_layout(widget.layout())
-
-
-def _iter_layout(layout: QLayout) -> Iterator[QWidget]:
-    indices = list(range(layout.count()))
-    if isinstance(layout, QFormLayout):  # which counts in the order in which rows were added
-        indices.sort(key=lambda index: layout.getItemPosition(index)[0])
-    elif isinstance(layout, QGridLayout):
-        indices.sort(key=lambda index: layout.getItemPosition(index)[:2])
-    for item in map(layout.itemAt, indices):
-        if item.widget() is not None:
-            yield from iter_tab_stops(item.widget())
-        elif item.layout() is not None:
-            yield from _iter_layout(item.layout())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal
-from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.settings import setting_fields
@@ -92,124 +92,85 @@ class FloatBox(QDoubleSpinBox):  # type: ignore[misc]
 
 
 class SettingWidget(QWidget):  # type: ignore[misc]
-    """Control of one setting, which holds the exact value.
+    """Control of one setting, which holds the exact value: the box may show fewer digits.
 
-    The spin box or combo box is made when it is first seen: a panel has 80 settings, most of them in folded sections,
-    and making them all would keep the window waiting. magicgui's widgets have no editable combo box, and round.
+    magicgui's widgets have no editable combo box, and round.
     """
 
     changed = Signal()
 
     def __init__(self, name: str, value: Any) -> None:
         super().__init__()
-        self.name = name
-        self.setting: Setting = setting_fields()[name]
+        setting = self.setting = setting_fields()[name]
         self._value = value
-        self._box: QWidget | None = None
-        self._check: QCheckBox | None = None
-        symbol, choices = self.setting.symbol, self.setting.choices
-        self.title = _title(name) + (f" ({GREEK.get(symbol, symbol)})" if symbol else "")
-        allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in choices)
-        allowed = allowed or self.setting.allowed.replace("or none", "or unticked")
-        self.setToolTip(f"{self.setting.help}\nAllowed: {allowed}.\nIn scripts: {name}.")
-
-    @property
-    def box(self) -> QWidget:
-        if self._box is None:
-            self._build()
-        return self._box
+        self.title = _title(name) + (f" ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else "")
+        allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in setting.choices)
+        allowed = allowed or setting.allowed.replace("or none", "or unticked")
+        self.setToolTip(f"{setting.help}\nAllowed: {allowed}.\nIn scripts: {name}.")
+        self.box, self._read, self._write, edited = _make_box(name, setting)
+        self.box.installEventFilter(WheelFilter(self))
+        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._check = QCheckBox() if setting.optional else None
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        for widget, stretch in ((self._check, 0), (self.box, 1)):
+            if widget is not None:
+                widget.setAccessibleName(self.title)
+                widget.setWhatsThis(self.toolTip())
+                row.addWidget(widget, stretch)
+        self._show_value()
+        edited.connect(self._on_edited)
+        if self._check is not None:
+            self._check.toggled.connect(self._on_edited)
 
     def value(self) -> Any:
         return self._value
 
     def set_value(self, value: Any) -> None:
-        """Set the value, exactly: the box may show fewer digits."""
-        if value == self._value and type(value) is type(self._value):
-            return
-        self._value = value
-        if self._box is not None:
-            self._update_box()
+        if value != self._value or type(value) is not type(self._value):
+            self._value = value
+            self._show_value()
+            self.changed.emit()
+
+    def _on_edited(self, _: Any = None) -> None:
+        has_value = self._check is None or self._check.isChecked()
+        self.box.setEnabled(has_value)
+        self._value = self._read() if has_value else None
         self.changed.emit()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        if self._box is None:
-            self._build()
-        super().showEvent(event)
+    def _show_value(self) -> None:
+        """Show the value in the box, without a signal; the usual value in place of None."""
+        has_value = self._value is not None
+        if self._check is not None:
+            with QSignalBlocker(self._check):
+                self._check.setChecked(has_value)
+            self.box.setEnabled(has_value)
+        value = self._value if has_value else self.setting.usual
+        if value is not None:
+            with QSignalBlocker(self.box):
+                self._write(value)
 
-    def _build(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        if self.setting.optional:
-            self._check = QCheckBox()
-            self._check.toggled.connect(self._on_toggled)
-            row.addWidget(self._check)
-        is_text = self.setting.choices or self.setting.kind is str
-        self._box = self._make_combo() if is_text else self._make_spin_box()
-        self._box.installEventFilter(WheelFilter(self))
-        self._box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        row.addWidget(self._box, 1)
-        for widget in (self._box,) if self._check is None else (self._check, self._box):
-            widget.setAccessibleName(self.title)
-            widget.setWhatsThis(self.toolTip())
-        self._update_box()
 
-    def _make_combo(self) -> QComboBox:
-        choices = self.setting.choices
-        combo = QComboBox(editable=not choices)
-        for choice in choices or SUGGESTIONS.get(self.name, ()):
-            combo.addItem(display_text(choice, self.name) if choices else choice, choice)
+def _make_box(name: str, setting: Setting) -> tuple[Any, Callable[[], Any], Callable[[Any], Any], Any]:
+    """Make the box of a setting; return it with what reads and writes its value, and the signal of a change."""
+    if setting.choices or setting.kind is str:
+        combo = QComboBox(editable=not setting.choices)
+        for choice in setting.choices or SUGGESTIONS.get(name, ()):
+            combo.addItem(display_text(choice, name) if setting.choices else choice, choice)
             combo.setItemData(combo.count() - 1, TERMS.get(choice), Qt.ItemDataRole.ToolTipRole)
         combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         combo.setMinimumContentsLength(8)
-        combo.currentTextChanged.connect(self._on_edited)
-        return combo
-
-    def _make_spin_box(self) -> QSpinBox | QDoubleSpinBox:
-        setting = self.setting
-        if setting.kind is int:
-            box = QSpinBox(minimum=int(max(setting.low, -MAX_INT)), maximum=int(min(setting.high, MAX_INT)))
-            box.setGroupSeparatorShown(True)
-        else:
-            box = FloatBox(decimals=6)
-            low, high = max(setting.low, -MAX_FLOAT), min(setting.high, MAX_FLOAT)
-            box.setRange(low + MARGIN * setting.exclusive_min, high - MARGIN * setting.exclusive_max)
-            box.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
-        box.valueChanged.connect(self._on_edited)
-        box.setKeyboardTracking(False)
-        return box
-
-    def _on_edited(self) -> None:
-        box = self.box
-        if isinstance(box, QComboBox):
-            self._value = box.currentText() if box.isEditable() else box.currentData()
-        else:
-            self._value = box.value()
-        self.changed.emit()
-
-    def _on_toggled(self, on: bool) -> None:
-        self.box.setEnabled(on)
-        if on:
-            self._on_edited()
-        else:
-            self._value = None
-            self.changed.emit()
-
-    def _update_box(self) -> None:
-        """Show the value in the box, without a signal; the usual value in place of None."""
-        box, value = self.box, self._value
-        with QSignalBlocker(box):
-            if self._check is not None:
-                with QSignalBlocker(self._check):
-                    self._check.setChecked(value is not None)
-                box.setEnabled(value is not None)
-            if value is None:
-                value = self.setting.usual
-            if value is None:
-                return
-            if not isinstance(box, QComboBox):
-                box.setValue(value)
-            elif box.isEditable():
-                box.setCurrentText(value)
-            else:
-                box.setCurrentIndex(box.findData(value))
+        if combo.isEditable():
+            return combo, combo.currentText, combo.setCurrentText, combo.currentTextChanged
+        return combo, combo.currentData, lambda x: combo.setCurrentIndex(combo.findData(x)), combo.currentTextChanged
+    if setting.kind is int:
+        box = QSpinBox(minimum=int(max(setting.low, -MAX_INT)), maximum=int(min(setting.high, MAX_INT)))
+        box.setGroupSeparatorShown(True)
+    else:
+        box = FloatBox(decimals=6)
+        low, high = max(setting.low, -MAX_FLOAT), min(setting.high, MAX_FLOAT)
+        box.setRange(low + MARGIN * setting.exclusive_min, high - MARGIN * setting.exclusive_max)
+        box.setStepType(QDoubleSpinBox.StepType.AdaptiveDecimalStepType)
+    box.setKeyboardTracking(False)
+    return box, box.value, box.setValue, box.valueChanged

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from napari.utils.notifications import notification_manager, show_error
@@ -18,8 +19,6 @@ from napari_gsw.widgets.common.setting_widgets import insert_titles
 # Amber and blue that can be read on a dark background and on a light one.
 WARNING = {"dark": "#e0a030", "light": "#8a5a00"}
 LINK = {"dark": "#6cb2ff", "light": "#0b57b0"}
-# Weights of red, green and blue in the luminance of a colour.
-LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 # Pixels that a theme may leave empty above and below the text, and at the ends of a line. Text fitted into a line does
 # not take them into account.
 LABEL_MARGIN, LINE_MARGIN = 8, 4
@@ -32,19 +31,11 @@ def muted_colour(theme_name: str) -> str:
     return "#{:02x}{:02x}{:02x}".format(*(0.65 * text + 0.35 * background).round().astype(int))
 
 
-def warning_colour(theme_name: str) -> str:
-    """Return the colour of warnings in a theme."""
-    return WARNING[_background(theme_name)]
-
-
-def link_colour(theme_name: str) -> str:
-    """Return the colour of links in a theme."""
-    return LINK[_background(theme_name)]
-
-
-def _background(theme_name: str) -> str:
+def readable_colour(colours: Mapping[str, str], theme_name: str) -> str:
+    """Return the colour, WARNING or LINK, that can be read on the background of a theme."""
     theme: Any = get_theme(theme_name)
-    return "light" if LUMINANCE @ np.array(theme.background.as_rgb_tuple()[:3], float) > 128 else "dark"
+    luminance = np.array([0.2126, 0.7152, 0.0722]) @ np.array(theme.background.as_rgb_tuple()[:3], float)
+    return colours["light" if luminance > 128 else "dark"]
 
 
 def make_button(text: str, tip: str, slot: Any) -> QPushButton:
@@ -128,12 +119,6 @@ class ElidedLabel(QLabel):  # type: ignore[misc]
         text = "\n".join(lines)
         if text != super().text():
             super().setText(text)
-
-
-class WorkerFailure(NamedTuple):
-    """An error as a worker's result. Raised, napari would swallow a RuntimeError and print any other."""
-
-    reason: Exception
 
 
 def format_error(reason: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -83,17 +84,14 @@ class UndoStack(QObject):  # type: ignore[misc]
     def bind_undo_keys(self, viewer: napari.Viewer, connections: Connections) -> None:
         """Bind the keys in a viewer while a dock is open; layers with an undo of their own come first."""
 
-        def release_keys() -> None:
-            self._n_docks -= 1
-            if not self._n_docks:
-                viewer.bind_key(UNDO_KEY, None)
-                viewer.bind_key(REDO_KEY, None)
+        def count_docks(change: int) -> None:
+            self._n_docks += change
+            for key, action in ((UNDO_KEY, self.undo), (REDO_KEY, self.redo)):
+                act = (lambda _, action=action: action()) if self._n_docks else None
+                viewer.bind_key(key, act, overwrite=True)
 
-        self._n_docks += 1
-        if self._n_docks == 1:
-            viewer.bind_key(UNDO_KEY, lambda _: self.undo(), overwrite=True)
-            viewer.bind_key(REDO_KEY, lambda _: self.redo(), overwrite=True)
-        connections.on_close(release_keys)
+        count_docks(1)
+        connections.on_close(partial(count_docks, -1))
 
 
 _STACKS: WeakKeyDictionary[napari.Viewer, UndoStack] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Background workers of napari that release what they hold when they are done, and can start at once."""
+"""Background workers of napari that release what they hold when they are done."""
 
 from __future__ import annotations
 
@@ -49,6 +49,26 @@ def make_worker(function: Callable[..., Any], *args: Any, end: Callable[[], obje
     else:
         worker = create_worker(call, _start_thread=False)
     worker.finished.connect(lambda: QTimer.singleShot(RELEASE_DELAY, partial(_disconnect_all, worker)))
+    return worker
+
+
+def run_in_thread(
+    work: Callable[[], Any], done: Callable[[Any], object], failed: Callable[[Exception], object]
+) -> WorkerBase:
+    """Call a function in a worker, then `done` with its result or `failed` with its error on the GUI thread.
+
+    The error is a result of the worker: raised, napari would swallow a RuntimeError and print any other.
+    """
+
+    def guarded() -> tuple[Any, Exception | None]:
+        try:
+            return work(), None
+        except Exception as reason:
+            return None, reason
+
+    worker = make_worker(guarded)
+    worker.returned.connect(lambda outcome: done(outcome[0]) if outcome[1] is None else failed(outcome[1]))
+    worker.start()
     return worker
 
 

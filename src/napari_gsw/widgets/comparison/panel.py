@@ -23,7 +23,7 @@ from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_row, make_scroll_area
 from napari_gsw.widgets.common.text import make_button, make_check_box
 from napari_gsw.widgets.comparison import scoring
-from napari_gsw.widgets.comparison.scoring import Comparison, ComparisonResult, format_shape
+from napari_gsw.widgets.comparison.scoring import Comparison, format_shape
 from napari_gsw.widgets.layers.layer_metadata import COMPARED, Kind, get_layer_kind, get_placement, make_metadata
 
 # Kinds that are Labels layers, and which are not offered for a comparison.
@@ -118,8 +118,7 @@ class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
     def __init__(self, columns: Sequence[Column]) -> None:
         super().__init__(0, len(columns))
         self._columns = columns
-        self._segmentation = ""
-        self._rows: list[tuple[str, ScoreRow]] = []
+        self._rows: list[dict[str, Any]] = []
         for j, column in enumerate(columns):
             self.setHorizontalHeaderItem(j, QtWidgets.QTableWidgetItem(column.header))
             self.horizontalHeaderItem(j).setToolTip(column.tip)
@@ -131,13 +130,12 @@ class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
         self.setEditTriggers(QtWidgets.QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollMode(QtWidgets.QAbstractItemView.ScrollMode.ScrollPerPixel)
 
-    def fill(self, segmentation: str, references: Sequence[str], rows: Sequence[ScoreRow]) -> None:
-        names = [*references, "all"] if len(references) > 1 else references
-        self._segmentation, self._rows = segmentation, list(zip(names, rows, strict=True))
+    def fill(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
         self.setRowCount(len(rows))
-        for i, (name, row) in enumerate(self._rows):
-            self.setVerticalHeaderItem(i, QtWidgets.QTableWidgetItem(name))
-            self.verticalHeaderItem(i).setToolTip(name)
+        for i, row in enumerate(rows):
+            self.setVerticalHeaderItem(i, QtWidgets.QTableWidgetItem(row["reference"]))
+            self.verticalHeaderItem(i).setToolTip(row["reference"])
             for j, column in enumerate(self._columns):
                 cell = QtWidgets.QTableWidgetItem(column.text(row))
                 cell.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -150,8 +148,8 @@ class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + sum(heights) + frame)
 
     def to_csv(self, delimiter: str) -> str:
-        rows = [{"segmentation": self._segmentation, "reference": name, **row} for name, row in self._rows]
-        return str(pd.DataFrame(rows).to_csv(sep=delimiter, index=False, float_format="%.10g", lineterminator="\n"))
+        table = pd.DataFrame(self._rows)
+        return str(table.to_csv(sep=delimiter, index=False, float_format="%.10g", lineterminator="\n"))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -181,9 +179,8 @@ class ComparisonPanel(DockPanel):
 
     def __init__(self, napari_viewer: napari.Viewer) -> None:
         super().__init__(napari_viewer)
-        self.comparison: Comparison | None = None
-        self.result: ComparisonResult | None = None
-        self._compared: Comparison | None = None  # which the result is of
+        self.comparison: Comparison | None = None  # which is under way
+        self.result: Comparison | None = None  # which is displayed
         # The layers that may be references, and what the list of them shows.
         self._others: list[Labels] = []
         self._offered: object = None
@@ -202,9 +199,8 @@ class ComparisonPanel(DockPanel):
     def _build(self) -> None:
         self.segmentation = LayerCombo("The Labels layer that is judged", _is_comparable)
         self.segmentation.activated.connect(self._pick)
-        self.references = QtWidgets.QListWidget(
-            toolTip="The Labels layers that it is compared with; tick one or several"
-        )
+        references_tip = "The Labels layers that it is compared with; tick one or several"
+        self.references = QtWidgets.QListWidget(toolTip=references_tip)
         self.references.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.references.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.references.setSelectionMode(QtWidgets.QAbstractItemView.SelectionMode.NoSelection)
@@ -213,13 +209,12 @@ class ComparisonPanel(DockPanel):
         # The empty box of the system is invisible on a dark background.
         self.references.setStyleSheet("QListView::indicator:unchecked { border: 1px solid #888; border-radius: 2px; }")
         self.references.setFixedHeight(92)
-        self.references.itemChanged.connect(self._on_ticked)
+        self.references.itemChanged.connect(self._tick)
         # One step below 0 stands for the default.
         self.tolerance = QtWidgets.QDoubleSpinBox(
-            minimum=-0.5, maximum=1000, singleStep=0.5, decimals=1, suffix=" pixels"
+            minimum=-0.5, maximum=1000, singleStep=0.5, decimals=1, value=-0.5, suffix=" pixels"
         )
         self.tolerance.setSpecialValueText("0.75 % of the diagonal")
-        self.tolerance.setValue(self.tolerance.minimum())
         self.tolerance.setToolTip(
             "Boundaries match within this distance.\nOne step below 0 takes 0.75 % of the diagonal, as benchmarks do."
         )
@@ -248,10 +243,9 @@ class ComparisonPanel(DockPanel):
         self.save_button = make_button("Save CSV...", "Save the table, with all digits, as a file", self._save_as)
         self.status, self.caption = QLabel(wordWrap=True), QLabel(wordWrap=True)
         self.table, self.object_table = ScoreTable(REGION_COLUMNS), ScoreTable(OBJECT_COLUMNS)
-        self.results = QWidget()
+        self.results = QWidget(visible=False)
         buttons = make_row(self.copy_button, self.save_button)
         make_column(self.caption, self.table, self.object_table, buttons, parent=self.results)
-        self.results.setVisible(False)
         form = make_form(
             ("Segmentation", self.segmentation), ("References", self.references), ("Tolerance", self.tolerance)
         )
@@ -264,14 +258,54 @@ class ComparisonPanel(DockPanel):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         make_column(area, parent=self)
 
-    # ---- actions of the user
+    # ---- what is chosen
+
+    @property
+    def _tolerance(self) -> float | None:
+        value = float(self.tolerance.value())
+        return value if value >= 0 else None
+
+    def _pick(self) -> None:
+        self._picked = self.segmentation.value()
+        self._list_layers()
+
+    def _tick(self, _item: QtWidgets.QListWidgetItem) -> None:
+        self._ticked = self._find_ticked()
+        self._update_status()
+
+    def _find_ticked(self) -> list[Labels]:
+        states = (self.references.item(row).checkState() for row in range(self.references.count()))
+        return [layer for layer, state in zip(self._others, states, strict=True) if state == Qt.CheckState.Checked]
+
+    def _explain(self) -> str | None:
+        """Explain why the chosen layers cannot be compared; None if they can."""
+        segmentation, references = self.segmentation.value(), self._find_ticked()
+        if segmentation is None or not self._others:
+            return "Open or make two Labels layers to compare them."
+        if not references:
+            return "Tick a reference to compare with."
+        return scoring.explain_mismatch(segmentation, references)
+
+    def _update_status(self, _: float = 0.0) -> None:
+        """Describe the comparison that a click would start, or say why there can be none."""
+        if self.comparison is not None:
+            return
+        reason = self._explain()
+        self.compare_button.setEnabled(reason is None)
+        if reason is None:
+            layer, tolerance = self.segmentation.value(), self._tolerance
+            tolerance = default_tolerance(scoring.compared_shape(layer)) if tolerance is None else tolerance
+            reason = f"{format_shape(layer.data.shape)} pixels, boundaries within {format_number(tolerance)} pixels."
+        self.status.setText(reason)
+
+    # ---- the comparison
 
     def toggle(self) -> None:
         self.start() if self.comparison is None else self.stop()
 
     def start(self) -> None:
-        segmentation, references = self.chosen
-        if segmentation is None or self.reason is not None:
+        segmentation, references = self.segmentation.value(), self._find_ticked()
+        if self._explain() is not None:
             self._update_status()
             return
         # What was compared stays chosen when layers come and go.
@@ -279,11 +313,15 @@ class ComparisonPanel(DockPanel):
         self.comparison = comparison = Comparison(segmentation, references, self._tolerance, self.ignore.isChecked())
         comparison.worker.returned.connect(self._on_returned)
         comparison.worker.finished.connect(self._on_finished)
-        self.compare_button.setText("Stop")
-        self._set_enabled(False)
+        self._show_running(True)
         self.status.setText("comparing ...")
         self._timer.start()
         comparison.worker.start()
+
+    def _show_running(self, running: bool) -> None:
+        self.compare_button.setText("Stop" if running else "Compare")
+        for widget in (self.segmentation, self.references, self.tolerance, self.ignore):
+            widget.setEnabled(not running)
 
     def stop(self, reason: str = "Stopped.") -> None:
         """Stop the comparison; the button is enabled again when the worker has ended."""
@@ -293,98 +331,33 @@ class ComparisonPanel(DockPanel):
             self.compare_button.setEnabled(False)
             self.status.setText(reason)
 
-    def copy(self) -> None:
-        QtWidgets.QApplication.clipboard().setText(self.table.to_csv("\t"))
-
-    def save(self, path: str | Path) -> None:
-        try:
-            Path(path).write_text(self.table.to_csv(","), encoding="utf-8")
-        except OSError as reason:
-            self._report_failure(f"the figures could not be saved: {reason.strerror or reason}; choose another place")
-        else:
-            self.status.setText(f"Saved {Path(path).name}.")
-
-    def _save_as(self) -> None:
-        dialog = QtWidgets.QFileDialog(self, "Save the figures", "comparison.csv", "CSV (*.csv)")
-        dialog.setAcceptMode(QtWidgets.QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("csv")
-        if dialog.exec():
-            self.save(dialog.selectedFiles()[0])
-        dialog.deleteLater()
-
-    def _pick(self) -> None:
-        self._picked = self.segmentation.value()
-        self._list_layers()
-
-    def _on_ticked(self, _item: QtWidgets.QListWidgetItem) -> None:
-        self._ticked = self._find_ticked()
-        self._update_status()
-
-    # ---- what is chosen
-
-    @property
-    def chosen(self) -> tuple[Labels | None, list[Labels]]:
-        return self.segmentation.value(), self._find_ticked()
-
-    @property
-    def reason(self) -> str | None:
-        """Why the chosen layers cannot be compared, or None."""
-        segmentation, references = self.chosen
-        if segmentation is None or not self._others:
-            return "Open or make two Labels layers to compare them."
-        if not references:
-            return "Tick a reference to compare with."
-        return scoring.explain_mismatch(segmentation, references)
-
-    @property
-    def _tolerance(self) -> float | None:
-        value = float(self.tolerance.value())
-        return value if value >= 0 else None
-
-    def _find_ticked(self) -> list[Labels]:
-        states = (self.references.item(row).checkState() for row in range(self.references.count()))
-        return [layer for layer, state in zip(self._others, states, strict=True) if state == Qt.CheckState.Checked]
-
-    def _update_status(self, _: float = 0.0) -> None:
-        """Describe the comparison that a click would start, or say why there can be none."""
-        if self.comparison is not None:
-            return
-        reason = self.reason
-        self.compare_button.setEnabled(reason is None)
-        if reason is None:
-            layer, tolerance = self.segmentation.value(), self._tolerance
-            tolerance = default_tolerance(scoring.compared_shape(layer)) if tolerance is None else tolerance
-            reason = f"{format_shape(layer.data.shape)} pixels, boundaries within {format_number(tolerance)} pixels."
-        self.status.setText(reason)
-
-    def _set_enabled(self, on: bool) -> None:
-        for widget in (self.segmentation, self.references, self.tolerance, self.ignore):
-            widget.setEnabled(on)
-
-    # ---- signals of the worker
-
     def _show_step(self) -> None:
         if self.comparison is not None and self.comparison.step:
             self.status.setText(f"comparing ... {self.comparison.step}")
 
-    def _on_returned(self, result: ComparisonResult | str | None) -> None:
-        if (comparison := self.comparison) is None or result is None:
+    def _on_returned(self, failure: str | None) -> None:
+        if (result := self.comparison) is None:
             return
-        self._timer.stop()  # the text from here on stays
-        if isinstance(result, str):
-            self._report_failure(result)
-            return
-        self.result, self._compared = result, comparison
-        self.status.setText("Done.")
-        self.caption.setText(comparison.caption)
-        object_rows = result.object_rows or [{} for _ in result.rows]
-        rows = [row._asdict() | objects for row, objects in zip(result.rows, object_rows, strict=True)]
-        self.table.fill(comparison.name, comparison.references, rows)
-        if result.object_rows:
-            self.object_table.fill(comparison.name, comparison.references, rows)
-        self.object_table.setVisible(bool(result.object_rows))
-        self.results.setVisible(True)
-        self._show_layers(is_new=True)
+        if failure is not None:
+            self._timer.stop()  # the text from here on stays
+            self._report_failure(failure)
+        elif result.rows:  # and it was not stopped
+            self._timer.stop()
+            self.result = result
+            self.status.setText("Done.")
+            self.caption.setText(result.caption)
+            names = [*result.references, "all"] if len(result.references) > 1 else result.references
+            object_rows = result.object_rows or [{} for _ in result.rows]
+            rows: list[dict[str, Any]] = [
+                {"segmentation": result.name, "reference": name, **scores._asdict(), **objects}
+                for name, scores, objects in zip(names, result.rows, object_rows, strict=True)
+            ]
+            self.table.fill(rows)
+            if result.object_rows:
+                self.object_table.fill(rows)
+            self.object_table.setVisible(bool(result.object_rows))
+            self.results.setVisible(True)
+            self._show_layers(is_new=True)
 
     def _on_finished(self) -> None:
         """Offer another comparison when the worker is done, has failed or was stopped; its last text stays."""
@@ -392,53 +365,69 @@ class ComparisonPanel(DockPanel):
             return
         self._timer.stop()
         self.comparison = None
-        self.compare_button.setText("Compare")
-        self._set_enabled(True)
+        self._show_running(False)
         text = self.status.text()
         self._list_layers()  # layers may have come and gone meanwhile
-        self.status.setText(text if self.reason is None else f"{text} {self.reason}")
+        reason = self._explain()
+        self.status.setText(text if reason is None else f"{text} {reason}")
 
     def _report_failure(self, reason: str) -> None:
         self.status.setText(reason)
         show_error(f"Compare segmentations: {reason}")
 
-    def _show_layers(self, _: bool = True, is_new: bool = False) -> None:
-        if self.result is None:
-            return
-        self._show_layer("difference", self.result.difference, self.show_difference.isChecked(), is_new)
-        self._show_layer("missed", self.result.missed, self.show_unmatched.isChecked(), is_new)
-        self._show_layer("false", self.result.false, self.show_unmatched.isChecked(), is_new)
+    # ---- what is shown, copied and saved
 
-    def _show_layer(self, kind: Kind, image: NDArray[Any] | None, wanted: bool, is_new: bool) -> None:
+    def _show_layers(self, _: bool = True, is_new: bool = False) -> None:
+        if (result := self.result) is not None:
+            for kind, image in result.images.items():
+                box = self.show_difference if kind == "difference" else self.show_unmatched
+                self._show_layer(result, kind, image, box.isChecked(), is_new)
+
+    def _show_layer(
+        self, result: Comparison, kind: Kind, image: NDArray[Any] | None, wanted: bool, is_new: bool
+    ) -> None:
         """Show or hide the layer of a kind. It is made when it is first wanted, and a new result is written to it."""
-        viewer, comparison = self.viewer, self._compared
-        if comparison is None:
-            return
-        for layer in list(viewer.layers):
-            if get_layer_kind(layer) != kind or layer.metadata.get(COMPARED) != comparison.ids:
-                continue
-            if image is None or layer.data.shape != image.shape or layer.data.dtype != image.dtype:
-                viewer.layers.remove(layer)
-                break
+        layers = self.viewer.layers
+        mine = (x for x in layers if get_layer_kind(x) == kind and x.metadata.get(COMPARED) == result.ids)
+        layer = next(mine, None)
+        if layer is not None and (image is None or layer.data.shape != image.shape or layer.data.dtype != image.dtype):
+            layers.remove(layer)
+            layer = None
+        if layer is not None:
             if is_new:
                 layer.data[...] = image  # in place: the layer keeps its look
                 for name, value in get_placement(layer).items():
-                    if not np.array_equal(value, comparison.placement[name]):
-                        setattr(layer, name, comparison.placement[name])
+                    if not np.array_equal(value, result.placement[name]):
+                        setattr(layer, name, result.placement[name])
                 layer.refresh()
             layer.visible = wanted
-            return
-        if image is None or not wanted:
-            return
-        active = viewer.layers.selection.active
-        look: dict[str, Any] = {"name": comparison.title(kind), **comparison.placement}
-        look["metadata"] = make_metadata(kind, {COMPARED: comparison.ids})
-        if kind in UNMATCHED:
-            viewer.add_labels(image, **look)
-        else:
-            viewer.add_image(image, colormap="magma", blending="additive", contrast_limits=(0, 1), **look)
-        if active is not None:  # a user who paints goes on in the same layer
-            viewer.layers.selection.active = active
+        elif image is not None and wanted:
+            active = layers.selection.active
+            look: dict[str, Any] = {"name": f"{result.title} [{kind}]", **result.placement}
+            look["metadata"] = make_metadata(kind, {COMPARED: result.ids})
+            if kind in UNMATCHED:
+                self.viewer.add_labels(image, **look)
+            else:
+                self.viewer.add_image(image, colormap="magma", blending="additive", contrast_limits=(0, 1), **look)
+            if active is not None:  # a user who paints goes on in the same layer
+                layers.selection.active = active
+
+    def copy(self) -> None:
+        QtWidgets.QApplication.clipboard().setText(self.table.to_csv("\t"))
+
+    def _save_as(self) -> None:
+        dialog = QtWidgets.QFileDialog(self, "Save the figures", "comparison.csv", "CSV (*.csv)")
+        dialog.setAcceptMode(QtWidgets.QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("csv")
+        if dialog.exec():
+            path = Path(dialog.selectedFiles()[0])
+            try:
+                path.write_text(self.table.to_csv(","), encoding="utf-8")
+                self.status.setText(f"Saved {path.name}.")
+            except OSError as reason:
+                why = reason.strerror or reason
+                self._report_failure(f"the figures could not be saved: {why}; choose another place")
+        dialog.deleteLater()
 
     # ---- events of the viewer
 
@@ -465,7 +454,10 @@ class ComparisonPanel(DockPanel):
             # Ticks that were all lost with their layers are forgotten; no tick at all is a choice too.
             self._ticked = [layer for layer in self._ticked if layer in self._others] or None
         ticked = scoring.guess_references(segmentation, self._others) if self._ticked is None else self._ticked
-        rows = [(layer, layer.name, _describe(layer), layer in ticked) for layer in self._others]
+        rows = []
+        for layer in self._others:
+            tip = layer.name if layer.multiscale else f"{layer.name}, {format_shape(layer.data.shape)}"
+            rows.append((layer, layer.name, tip, layer in ticked))
         if rows != self._offered:  # most events of layers change nothing here
             self._offered = rows
             with QSignalBlocker(self.references):
@@ -482,7 +474,3 @@ class ComparisonPanel(DockPanel):
         if self.comparison is not None:
             self.comparison.worker.quit()
             self.comparison = None
-
-
-def _describe(layer: Labels) -> str:
-    return layer.name if layer.multiscale else f"{layer.name}, {format_shape(layer.data.shape)}"

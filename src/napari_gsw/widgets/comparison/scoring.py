@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from napari.layers import Labels
@@ -21,17 +21,7 @@ from napari_gsw.scores.objects import (
 )
 from napari_gsw.scores.partitions import Scores, compute_disagreement, compute_scores
 from napari_gsw.widgets.common.worker import make_worker
-from napari_gsw.widgets.layers.layer_metadata import IMAGE_NAME, SLICED_ALONG, get_layer_kind, get_placement
-
-
-class ComparisonResult(NamedTuple):
-    """Scores and images of a comparison."""
-
-    rows: list[Scores]  # one for each reference, and one for all if there are several
-    difference: NDArray[np.float32]  # fraction of the references that disagree at each pixel
-    object_rows: list[dict[str, float]]  # of objects; empty if no reference has a background, 0
-    missed: NDArray[Any] | None = None  # label images of the objects without a match
-    false: NDArray[Any] | None = None
+from napari_gsw.widgets.layers.layer_metadata import IMAGE_NAME, SLICED_ALONG, Kind, get_layer_kind, get_placement
 
 
 class ComparisonStopped(Exception):
@@ -39,7 +29,7 @@ class ComparisonStopped(Exception):
 
 
 class Comparison:
-    """A comparison in a worker, which returns a result, or one sentence that says why there is none.
+    """A comparison in a worker, whose scores are here when it has returned; it returns a sentence if it has failed.
 
     Nothing is raised out of the worker: napari loses a RuntimeError of some workers, and announces other exceptions
     itself, beside the sentence in the panel. `step` says what is being done now.
@@ -56,25 +46,23 @@ class Comparison:
         self.step = ""
         self._tolerance, self._ignores_background = tolerance, ignore_background
         self._sliced_along = sliced_along(segmentation)
+        is_one = len(references) == 1
+        self.title = f"{self.name} vs {self.references[0] if is_one else f'{len(references)} references'}"
+        slices = ", slice by slice" if self._sliced_along else ""
+        self.caption = f"{self.name} against {self.references[0] if is_one else 'each reference'}{slices}:"
+        self.rows: list[Scores] = []  # one for each reference, and one for all if there are several
+        self.object_rows: list[dict[str, float]] = []  # of objects; empty if no reference has a background, 0
+        # The fraction of the references that disagree at each pixel; the objects without a match.
+        self.images: dict[Kind, NDArray[Any] | None] = {"difference": None, "missed": None, "false": None}
         # The pixels as they are now; those on a disk or yet to be computed are left to the worker.
         self._arrays = [x.data.copy() if type(x.data) is np.ndarray else x.data for x in self.layers]
         self.worker = make_worker(self._run)
 
-    def title(self, kind: str) -> str:
-        count = len(self.references)
-        return f"{self.name} vs {self.references[0] if count == 1 else f'{count} references'} [{kind}]"
-
-    @property
-    def caption(self) -> str:
-        slices = ", slice by slice" if self._sliced_along else ""
-        reference = self.references[0] if len(self.references) == 1 else "each reference"
-        return f"{self.name} against {reference}{slices}:"
-
-    def _run(self) -> ComparisonResult | str | None:
+    def _run(self) -> str | None:
         try:
-            return self._compare()
+            self._compare()
         except ComparisonStopped:
-            return None
+            pass
         except InputError as reason:
             return str(reason)
         except Exception as reason:
@@ -82,26 +70,29 @@ class Comparison:
             return (str(reason) or type(reason).__name__).splitlines()[0]
         finally:
             self._arrays.clear()  # napari keeps a worker as long as its window
+        return None
 
-    def _compare(self) -> ComparisonResult:
+    def _compare(self) -> None:
         self._report("reading the layers")
         labels, *references = (np.asarray(array) for array in self._arrays)
-        ignores = self._ignores_background
+        options: dict[str, Any] = {"ignore_background": self._ignores_background, "report": self._report}
         for name, reference in zip(self.references, references, strict=True):
-            if ignores and not reference.any():
+            if self._ignores_background and not reference.any():
                 raise InputError(f"{name!r} has the label 0 everywhere; untick 'Ignore background' or choose another")
-        has_objects = not ignores and any((reference == 0).any() for reference in references)
+        has_objects = not self._ignores_background and any((reference == 0).any() for reference in references)
         missed, false = np.zeros(labels.shape, np.result_type(*references)), np.zeros_like(labels)
         difference = np.zeros(labels.shape, np.float32)
         # Scores of each part by reference, and of all references together if there are several.
         rows: list[list[Scores]] = [[] for _ in range(len(references) + (len(references) > 1))]
         counts: list[list[dict[str, float]]] = []
-        for index in iter_parts(labels.shape, self._sliced_along):
+        ranges: list[Any] = [
+            range(n) if axis in self._sliced_along else (slice(None),) for axis, n in enumerate(labels.shape)
+        ]
+        for index in product(*ranges):
             part, truths = labels[index], [reference[index] for reference in references]
-            labelled = [k for k, truth in enumerate(truths) if not ignores or truth.any()]
+            labelled = [k for k, truth in enumerate(truths) if not self._ignores_background or truth.any()]
             if labelled and (part.any() or not self._sliced_along):  # else not segmented, or without a truth
                 known = [truths[k] for k in labelled]
-                options: dict[str, Any] = {"ignore_background": ignores, "report": self._report}
                 scores = compute_scores(part, known, tolerance=self._tolerance, **options)
                 for k, row in zip(labelled, scores, strict=False):
                     rows[k].append(row)
@@ -115,13 +106,13 @@ class Comparison:
                 missed[index], false[index] = find_unmatched(objects, truths)
         if not all(rows):
             raise InputError(f"no slice of {self.name!r} has labels where a reference has; choose others")
-        means = [Scores(*np.mean(scores, axis=0).tolist()) for scores in rows]
-        if not has_objects:
-            return ComparisonResult(means, difference, [])
-        pooled = [pool_counts(of_parts) for of_parts in zip(*counts, strict=True)]
-        if len(pooled) > 1:
-            pooled.append(pool_counts(pooled))
-        return ComparisonResult(means, difference, [compute_object_measures(x) for x in pooled], missed, false)
+        if has_objects:
+            pooled = [pool_counts(of_parts) for of_parts in zip(*counts, strict=True)]
+            pooled += [pool_counts(pooled)] if len(pooled) > 1 else []
+            self.object_rows = [compute_object_measures(x) for x in pooled]
+            self.images |= {"missed": missed, "false": false}
+        self.images["difference"] = difference
+        self.rows = [Scores(*np.mean(scores, axis=0).tolist()) for scores in rows]
 
     def _report(self, step: str) -> None:
         if self.worker.abort_requested:
@@ -187,11 +178,6 @@ def compared_shape(segmentation: Labels) -> tuple[int, ...]:
     """Return the shape of what is compared in one piece."""
     axes = sliced_along(segmentation)
     return tuple(n for axis, n in enumerate(segmentation.data.shape) if axis not in axes)
-
-
-def iter_parts(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the indices of each slice along some axes of an array, or of all of it."""
-    return product(*(range(n) if axis in axes else (slice(None),) for axis, n in enumerate(shape)))
 
 
 def format_shape(shape: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QButtonGroup, QComboBox, QGridLayout, QHBoxLayout, QLabel, QPushButton, QSlider, QWidget
 
 from napari_gsw.core.interactive.interactive_run import DisplayedState
-from napari_gsw.widgets.common.layouts import RowHeading, make_column, make_row
+from napari_gsw.widgets.common.layouts import RowHeading, make_column, make_grid, make_row
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.common.text import format_count, make_check_box, make_choice
 from napari_gsw.widgets.session.array_run import Frame
@@ -42,7 +42,7 @@ class Display(QWidget):  # type: ignore[misc]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self.session = session
+        self.session, self._change_view = session, session.layer_view.change_view
         self._frame: Frame | None = None
         self.shows = QButtonGroup(self)
         rows = [self._make_show_row("Show", STATES), self._make_show_row("Range", BALL)]
@@ -50,8 +50,8 @@ class Display(QWidget):  # type: ignore[misc]
         self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
         session.layer_view.layer_gone.connect(lambda name: self._visibility_changed(name, False))
         session.visibility_changed.connect(self._visibility_changed)
-        self._layers_wanted()
-        self._outlines_chosen()
+        self._want_layers()
+        self._colour_outlines()
 
     def _make_show_row(self, title: str, states: dict[DisplayedState, str]) -> QHBoxLayout:
         buttons = []
@@ -67,11 +67,13 @@ class Display(QWidget):  # type: ignore[misc]
         self.detail.valueChanged.connect(self._detail_moved)
         auto_tip = "Regions as the settings of the result say"
         self.auto_detail = QPushButton("Auto", toolTip=auto_tip, checkable=True, checked=True)
-        self.auto_detail.toggled.connect(self._change_detail)
-        heading = RowHeading("Detail", toolTip=DETAIL_TIP)
+        self.auto_detail.toggled.connect(
+            lambda auto: self._change_view(detail=None if auto else self.detail.value() / STEPS)
+        )
         self.detail_count = QLabel(toolTip="Number of outlined regions")
         # As wide as it will ever be, so that the slider does not jump under the mouse.
         self.detail_count.setMinimumWidth(self.detail_count.fontMetrics().horizontalAdvance("00,000 regions"))
+        heading = RowHeading("Detail", toolTip=DETAIL_TIP)
         return make_row(heading, (self.detail, 1), self.detail_count, self.auto_detail)
 
     def _make_layer_grid(self) -> QGridLayout:
@@ -79,29 +81,24 @@ class Display(QWidget):  # type: ignore[misc]
 
         Outlines are on the left; the uncertainty has the room that is left, since its boxes have more text.
         """
-        regions = make_check_box("Regions", REGIONS_TIP, self._layers_wanted)
-        self.layer_boxes = {"regions": regions}
+        self.layer_boxes = {"regions": make_check_box("Regions", REGIONS_TIP, self._want_layers)}
         for name, tip in UNCERTAINTY_TIPS.items():
             is_wanted = bool(get_preference(name))
-            self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._layers_wanted, is_wanted)
-        self.show_sites = make_check_box("Superpixels", SITES_TIP, self._sites_toggled)
-        change_view = self.session.layer_view.change_view
-        self.background = make_check_box("Background", BACKGROUND_TIP, lambda on: change_view(background=on), True)
+            self.layer_boxes[name] = make_check_box(name.capitalize(), tip, self._want_layers, is_wanted)
+        self.show_sites = make_check_box("Superpixels", SITES_TIP, self._show_sites)
+        self.background = make_check_box(
+            "Background", BACKGROUND_TIP, lambda on: self._change_view(background=on), True
+        )
         self.ink = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
         for name, title in OUTLINE_COLOURS.items():
             self.ink.addItem(title, name)
         self.ink.setCurrentIndex(max(0, self.ink.findData(get_preference("outlines"))))
-        self.ink.currentIndexChanged.connect(self._outlines_chosen)
+        self.ink.currentIndexChanged.connect(self._colour_outlines)
         label = QLabel("Outlines")
         label.setBuddy(self.ink)
-        grid = QGridLayout()
-        grid.setVerticalSpacing(2)
-        grid.setHorizontalSpacing(12)
+        regions, boundary, entropy = self.layer_boxes.values()
+        grid = make_grid((regions, boundary), (self.show_sites, entropy), (self.background,), spacing=(12, 2))
         grid.setColumnStretch(1, 1)
-        uncertainty = [self.layer_boxes[name] for name in UNCERTAINTY_TIPS]
-        for index, box in enumerate((regions, self.show_sites, *uncertainty)):
-            grid.addWidget(box, index % 2, index // 2)
-        grid.addWidget(self.background, 2, 0)
         grid.addLayout(make_row(label, (self.ink, 1)), 2, 1)
         return grid
 
@@ -119,15 +116,15 @@ class Display(QWidget):  # type: ignore[misc]
         for name, box in self.layer_boxes.items():
             _check_quietly(box, name in view.wanted)
         _check_quietly(self.background, view.background)
-        self.layer_boxes["regions"].setText("Regions" if frame is None else f"{frame.kind.capitalize()}s")
+        _check_quietly(self.auto_detail, view.detail is None)
         self.detail.setEnabled(is_estimated)
         self.auto_detail.setEnabled(is_estimated)
-        _check_quietly(self.auto_detail, view.detail is None)
         if view.detail is None:  # so that any value that the slider is moved to is another one
             with QSignalBlocker(self.detail):
                 self.detail.setValue(STEPS // 2)
-        count = 0 if frame is None else frame.n_regions
-        self.detail_count.setText(format_count(count, frame.kind) if count and frame else "")
+        kind, count = ("region", 0) if frame is None else (frame.kind, frame.n_regions)
+        self.layer_boxes["regions"].setText(f"{kind.capitalize()}s")
+        self.detail_count.setText(format_count(count, kind) if count else "")
         # The uncertainty is marked where more sweeps, or more chains, may still change it.
         is_open = frame is not None and not frame.has_converged
         reason = f"\nNot settled: {frame.verdict}" if frame is not None and is_open and frame.verdict else ""
@@ -142,25 +139,19 @@ class Display(QWidget):  # type: ignore[misc]
 
     # ---- what the user chooses
 
-    def _layers_wanted(self) -> None:
-        self.session.layer_view.change_view(
-            wanted=frozenset(n for n, box in self.layer_boxes.items() if box.isChecked())
-        )
+    def _want_layers(self) -> None:
+        self._change_view(wanted=frozenset(name for name, box in self.layer_boxes.items() if box.isChecked()))
 
-    def _outlines_chosen(self) -> None:
-        self.session.layer_view.change_view(ink=self.ink.currentData())
+    def _colour_outlines(self) -> None:
+        self._change_view(ink=self.ink.currentData())
 
     def _detail_moved(self) -> None:
         """Show the regions too, since whoever moves the slider wants to see what it does."""
         _check_quietly(self.auto_detail, False)
-        wanted = self.session.view.wanted | {"regions"}
-        self.session.layer_view.change_view(detail=self.detail.value() / STEPS, wanted=wanted)
+        self._change_view(detail=self.detail.value() / STEPS, wanted=self.session.view.wanted | {"regions"})
         self.follow(self._frame)
 
-    def _change_detail(self, auto: bool) -> None:
-        self.session.layer_view.change_view(detail=None if auto else self.detail.value() / STEPS)
-
-    def _sites_toggled(self, on: bool) -> None:
+    def _show_sites(self, on: bool) -> None:
         self.session.layer_view.outlines_sites = on  # also of what is made later
         seg = self.session.segmentation
         if seg is None or self.session.position is None:

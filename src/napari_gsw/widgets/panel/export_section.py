@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from napari_gsw.files.output_folder import PROVENANCE, output_folder, sibling_na
 from napari_gsw.files.results import REGION_TABLE, write_columns, write_trace
 from napari_gsw.widgets.common.layouts import Section, make_form, make_row
 from napari_gsw.widgets.common.text import make_button, make_check_box, report_error
-from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.common.worker import run_in_thread
 from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource, Position
 from napari_gsw.widgets.layers.result_layers import stack_tables
 from napari_gsw.widgets.session.array_run import DisplayOptions
@@ -34,14 +35,7 @@ from napari_gsw.widgets.session.measurements import TableUpdater
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.session import Session
 
-FORMATS = {
-    "TIFF (ImageJ)": ".tif",
-    "OME-TIFF": ".ome.tif",
-    "OME-Zarr": ".zarr",
-    "PNG (2D)": ".png",
-    "NumPy": ".npy",
-}
-
+FORMATS = {"TIFF (ImageJ)": ".tif", "OME-TIFF": ".ome.tif", "OME-Zarr": ".zarr", "PNG (2D)": ".png", "NumPy": ".npy"}
 SENDER = "GSW segmentation"
 TEACH_TIP = "Segment every image jointly with this one and its locked scribbles: a label means the same in all of them"
 
@@ -140,10 +134,8 @@ class ExportSection(Section):
             self.written.emit(str(path))
 
 
-def make_label_geometry(source: ImageSource) -> Geometry | None:
-    """Get where the labels of a source lie; None for several images, each of which has its own place."""
-    if source.is_image_list:
-        return None
+def make_label_geometry(source: ImageSource) -> Geometry:
+    """Get where the labels of a source lie."""
     transform = source.geometry()
     scale, translate = transform["scale"].tolist(), transform["translate"].tolist()
     return make_geometry(len(source.label_shape), source.label_axes, scale, transform["units"], translate)
@@ -155,7 +147,6 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
     Labels and overlay of each of several images are in files that begin with 001, 002, ...
     """
     source = seg.plan.source
-    geometry = make_label_geometry(source)
     if source.is_chunked and not labels_name.endswith(".zarr"):
         raise InputError("labels of an image this large are written as OME-Zarr; choose that format")
     with output_folder(folder, sibling_name(labels_name, PROVENANCE)) as scratch:
@@ -171,18 +162,18 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
             else:
                 labels, clusters = array_run.seen(view)
                 made_by["shown"] = view.record(array_run.exports_regions(view))
-            if source.is_chunked and geometry is not None:
-                all_labels, geometry = labels, select_axes(geometry, geometry.axes[-source.depth :])
+            provenances[" ".join(map(str, position))] = made_by
+            if source.is_chunked:
+                all_labels = labels
             else:
                 all_labels[source.index(position)] = labels
-            provenances[" ".join(map(str, position))] = made_by
             write_trace(result.traces, scratch / f"{stem}trace.csv")
             plots.save_trace(result.traces, scratch / f"{stem}trace.png")
             if not source.is_image_list:
                 plots.save_overlay(array_run.image, labels, scratch / f"{stem}overlay.png", array_run.axes)
                 plots.save_uncertainty(result, scratch / f"{stem}uncertainty.png")
             tables.append((position, array_run.measuring(source, labels, clusters)()))
-        provenance = provenances[""] if not source.stack_shape else {"software": "napari-gsw", "parts": provenances}
+        provenance = {"software": "napari-gsw", "parts": provenances} if source.stack_shape else provenances[""]
         if not source.is_chunked:
             all_labels = all_labels.astype(np.uint16 if all_labels.max() <= np.iinfo(np.uint16).max else np.uint32)
         if isinstance(source, ImageListSource):
@@ -195,6 +186,9 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
                 write_label_file(whole, path, make_label_geometry(member), member.layer.name, provenance)
                 plots.save_overlay(image, plane, scratch / f"{stem}overlay.png", member.axes)
         else:
+            geometry = make_label_geometry(source)
+            if source.is_chunked:  # the labels have the axes of the array alone
+                geometry = select_axes(geometry, geometry.axes[-source.depth :])
             write_label_file(all_labels, scratch / labels_name, geometry, source.layer.name, provenance)
         for number in range(len(tables[0][1])):  # one table, or one for each of several images
             stem = f"{number + 1:03d}." if source.is_image_list else ""
@@ -246,21 +240,20 @@ class FolderSection(Section):
                     "layers of superpixels or evidence belong to this image alone: choose none of them, or give the "
                     "maps of the others to napari-gsw batch (--features, --boundaries, --foreground)"
                 )
-            painted = self._painted_image() if self.teach.isChecked() and self.teach.isEnabled() else None
+            painted, frame = None, self.session.frame
+            if self.teach.isChecked() and self.teach.isEnabled() and frame is not None:
+                seg, position = self.session.segmentation, self.session.position
+                assert seg is not None
+                assert position is not None
+                source = seg.plan.source
+                if source.is_image_list or source.is_chunked:
+                    raise InputError("scribbles on several images, or a chunked image, cannot be applied to a folder")
+                labels = seg.array_runs[position].paint_locked(frame.locks, frame.numbers)
+                painted = PaintedImage(source.image(position), labels)
             self._result = ""
             self.run.start(folder, output, self._preset(), plan.settings, plan.seed, painted)
         except InputError as reason:
             report_error(reason, SENDER)
-
-    def _painted_image(self) -> PaintedImage:
-        seg, position, frame = self.session.segmentation, self.session.position, self.session.frame
-        array_run = self.session.array_run
-        if seg is None or position is None or frame is None or array_run is None:
-            raise InputError("no scribble can be applied: nothing is painted yet")
-        source = seg.plan.source
-        if source.is_image_list or source.is_chunked:
-            raise InputError("scribbles on several images, or on a chunked image, cannot be applied to a folder")
-        return PaintedImage(source.image(position), array_run.paint_locked(frame.locks, frame.numbers))
 
     def _show(self) -> None:
         records, running = self.run.rows, self.run.running
@@ -287,15 +280,15 @@ class FolderSection(Section):
         if record["status"] == DONE:
             name = str(record["name"])
             image, labels = self.run.folder / name, self.run.output / str(record["labels"])
-            worker = make_worker(lambda: (read_image(image)[0], read_labels(labels)))
-            worker.returned.connect(lambda arrays: self._add_layers(name, *arrays))
-            worker.errored.connect(lambda reason: report_error(reason, SENDER))
-            worker.start()
 
-    def _add_layers(self, name: str, image: Any, labels: Any) -> None:
-        if self.session.connections.is_open:
-            self.session.viewer.add_image(image, name=name)
-            self.session.viewer.add_labels(labels, name=f"{name} labels")
+            def add_layers(arrays: tuple[Any, Any]) -> None:
+                if self.session.connections.is_open:
+                    self.session.viewer.add_image(arrays[0], name=name)
+                    self.session.viewer.add_labels(arrays[1], name=f"{name} labels")
+
+            run_in_thread(
+                lambda: (read_image(image)[0], read_labels(labels)), add_layers, partial(report_error, source=SENDER)
+            )
 
 
 def describe_record(record: Record) -> str:

@@ -60,22 +60,22 @@ class AxisRow(QWidget):  # type: ignore[misc]
             button.clicked.connect(lambda _, meaning=meaning: self.answered.emit(meaning))
         make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
 
-    def ask(self, question: AxisGuess) -> None:
-        self.words.setText(f"{question.planes} planes:")
-        self.buttons[question.guess].setChecked(True)
-
 
 class ImageChooser(QWidget):  # type: ignore[misc]
-    """Image, part, axes and channels: only what the image has is shown. The signal `changed` tells of a new choice."""
+    """Image, part, axes and channels: only what the image has is shown. The signal `changed` tells of a new choice.
+
+    `current_source` returns the source of the run on the screen, if there is one.
+    """
 
     changed = Signal()
 
-    def __init__(self, viewer: napari.Viewer, connections: Connections) -> None:
+    def __init__(
+        self, viewer: napari.Viewer, connections: Connections, current_source: Callable[[], ImageSource | None]
+    ) -> None:
         super().__init__()
-        self.viewer, self._connections = viewer, connections
+        self.viewer, self._current_source = viewer, current_source
         self.image = LayerCombo("The image layer to segment", is_image, name="Image")
-        parts = [("Whole image", "image"), ("Visible part", "view")]
-        self.where = LayerCombo(WHERE_TIP, is_region, parts, name="Where")
+        self.where = LayerCombo(WHERE_TIP, is_region, name="Where")
         self.depth = QComboBox(toolTip=STACK_TIP)
         for text, value in STACKS.items():
             self.depth.addItem(text, value)
@@ -92,20 +92,20 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.addRow("Channel axis", self.channel_axis)
         self.form.addRow("Stack as", self.depth)
         self._layer: Image | None = None
-        # What the questions about the image depend on, the question itself, and what the user has answered before.
+        # What the question about the axes depends on, the question, and what the user has answered before.
         self._axes: tuple[Any, ...] | None = None
         self._question: AxisGuess | None = None
         self._answers: WeakKeyDictionary[Image, AxisGuess] = WeakKeyDictionary()
-        # The source of the run on the screen, if there is one, and the one that the user has turned away from.
-        self.current_source: Callable[[], ImageSource | None] = lambda: None
+        # The source of a run that the user has turned away from.
         self._left: ImageSource | None = None
         self._again = connections.stop_on_close(make_timer(self, self._image_chosen))
+        connections.connect(viewer.layers.events, self._on_event)  # which emits those of its layers, too
         self.image.chosen.connect(self._image_chosen)
         self.planes.answered.connect(self._answered)
         self.where.activated.connect(self._choose_view_again)
         self.channel_axis.activated.connect(self._axis_chosen)
-        self.depth.activated.connect(self._fit_rows)
-        for signal in (self.where.chosen, self.also.changed, self.together.changed, self.depth.activated):
+        self.depth.activated.connect(self._update)
+        for signal in (self.where.chosen, self.also.changed, self.together.changed):
             signal.connect(self.changed)
         self._fit_rows()
         self.follow()
@@ -130,7 +130,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         else:
             slices: Any = stack if self._depth() == 3 and stack in ("shared", "linked") else "volume"
             source = ImageSource(layer, depth=self._depth(), slices=slices, **choices)
-        kept = self.current_source()
+        kept = self._current_source()
         if kept is not None and kept is not self._left and kept.where == source.where == "view":
             # The part that was visible when the run began is kept, though the user has zoomed in since.
             same = dataclasses.replace(source, corners=kept.corners)
@@ -140,7 +140,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
 
     def _choose_view_again(self) -> None:
         """Take the part that is visible now, since the user has chosen where once more."""
-        self._left = self.current_source()
+        self._left = self._current_source()
         self.changed.emit()
 
     def choose(self, source: ImageSource) -> None:
@@ -148,95 +148,84 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.image.choose(source.layer)
         self.also.chosen = list(source.channels)
         self.together.chosen = list(source.image_layers[1:]) if source.is_image_list else []
-        self.channel_axis.setCurrentIndex(self.channel_axis.findData(source.channel_axis))
+        _select(self.channel_axis, source.channel_axis)
         if not source.is_image_list:
-            self._set_depth(source.slices if source.shares_labels else source.depth)
+            _select(self.depth, source.slices if source.shares_labels else source.depth)
         self._fit_rows()
         self.where.choose(source.where if source.mask is None else source.mask)
         self.changed.emit()
 
-    def _set_depth(self, stack: Any) -> None:
-        self.depth.setCurrentIndex(self.depth.findData(stack))
-
     def _depth(self) -> int:
         return 2 if not self.form.isRowVisible(self.depth) or self.depth.currentData() == 2 else 3
 
-    # ---- following the viewer
-
-    def follow(self) -> None:
-        self.image.follow(self.viewer.layers)
-        self.where.follow(self.viewer.layers)
-        self._offer_others()
+    # ---- the axes of the image
 
     def _image_chosen(self) -> None:
-        layer = self.image.value()
-        self._watch(layer)
+        layer = self._layer = self.image.value()
+        self._axes, self._question = _describe_axes(layer), None
         self.also.chosen, self.together.chosen = [], []
         self.channel_axis.clear()
         self.channel_axis.addItem("None", None)
-        self._question = None
         if layer is not None:
             for axis, name in enumerate(layer.axis_labels if layer.ndim > 2 else ()):
                 text = f"axis {axis}" if name.lstrip("-").isdigit() else name
                 self.channel_axis.addItem(f"{text} ({layer.data.shape[axis]})", axis)
             guessed = image_source.guess_channel_axis(layer)
-            self.channel_axis.setCurrentIndex(0 if guessed is None else guessed + 1)
-            self._set_depth(image_source.guess_depth(layer, guessed))
-            self._question = image_source.guess_axis(layer)
-        if self._question is not None:
-            answer = self._answers.get(layer)
-            if answer is not None and answer[:2] == self._question[:2]:
-                self._question = answer
-            self.planes.ask(self._question)
-            self._apply_meaning(self._question)
-        self._fit_rows()
-        self.changed.emit()
+            _select(self.channel_axis, guessed)
+            _select(self.depth, image_source.guess_depth(layer, guessed))
+            if (question := image_source.guess_axis(layer)) is not None:
+                answer = self._answers.get(layer)
+                self._question = answer if answer is not None and answer[:2] == question[:2] else question
+                self.planes.words.setText(f"{question.planes} planes:")
+                self.planes.buttons[self._question.guess].setChecked(True)
+                self._apply_meaning(self._question)
+        self._update()
 
     def _answered(self, meaning: AxisMeaning) -> None:
-        if self._question is None or self._layer is None:  # it went away while its question was on the screen
-            return
-        answer = self._answers[self._layer] = self._question._replace(guess=meaning)
-        self._apply_meaning(answer)
-        self._fit_rows()
-        self.changed.emit()
+        if self._question is not None and self._layer is not None:  # they may go while the question is on the screen
+            answer = self._answers[self._layer] = self._question._replace(guess=meaning)
+            self._apply_meaning(answer)
+            self._update()
 
     def _apply_meaning(self, answer: AxisGuess) -> None:
-        axis = answer.axis if answer.guess == "channels" else None
-        self.channel_axis.setCurrentIndex(self.channel_axis.findData(axis))
-        self._set_depth(2 if answer.guess == "time" else 3)
+        _select(self.channel_axis, answer.axis if answer.guess == "channels" else None)
+        _select(self.depth, 2 if answer.guess == "time" else 3)
 
-    def _watch(self, layer: Image | None) -> None:
-        """Connect to the events by which the chosen image gets other axes."""
-        for old in () if self._layer is None else (self._layer.events.data, self._layer.events.axis_labels):
-            self._connections.disconnect(old, self._image_changed)
-        for new in () if layer is None else (layer.events.data, layer.events.axis_labels):
-            self._connections.connect(new, self._image_changed)
-        self._layer, self._axes = layer, _describe_axes(layer)
-
-    def _image_changed(self, event: Any = None) -> None:
+    def _on_event(self, event: Any) -> None:
         """Ask again what the axes mean, once napari is done, if they have changed; pixels say nothing about them."""
-        if _describe_axes(self._layer) != self._axes:
+        if event.type in ("data", "axis_labels") and _describe_axes(self._layer) != self._axes:
             self._again.start()
 
     def _axis_chosen(self) -> None:
         if self._layer is not None:
-            self._set_depth(image_source.guess_depth(self._layer, self.channel_axis.currentData()))
+            _select(self.depth, image_source.guess_depth(self._layer, self.channel_axis.currentData()))
+        self._update()
+
+    # ---- what is offered
+
+    def _update(self) -> None:
         self._fit_rows()
         self.changed.emit()
 
-    def _count_space_axes(self) -> int:
-        return 0 if self._layer is None else self._layer.ndim - (self.channel_axis.currentData() is not None)
-
     def _fit_rows(self) -> None:
         self._offer_others()
-        space = self._count_space_axes()
+        n_axes = self._count_space_axes()
         self.form.setRowVisible(self.planes, self._question is not None)
-        self.form.setRowVisible(self.depth, space > 2)
+        self.form.setRowVisible(self.depth, n_axes > 2)
         self.form.setRowVisible(self.channel_axis, self._layer is not None and self._layer.ndim > 2)
         slices = [("Every slice", "image"), ("This slice", "slice")]
-        self.where.fixed = slices if space > self._depth() else [("Whole image", "image")]
+        self.where.fixed = slices if n_axes > self._depth() else [("Whole image", "image")]
         self.where.fixed.append(("Visible part", "view"))
         self.where.follow(self.viewer.layers)
+
+    def follow(self) -> None:
+        """Follow the layers of the viewer."""
+        self.image.follow(self.viewer.layers)
+        self.where.follow(self.viewer.layers)
+        self._offer_others()
+
+    def _count_space_axes(self) -> int:
+        return 0 if self._layer is None else self._layer.ndim - (self.channel_axis.currentData() is not None)
 
     def _offer_others(self) -> None:
         """List the layers that may be channels of the image, and the images that may be segmented with it."""
@@ -251,6 +240,10 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self.form.setRowVisible(self.also, bool(channels))
         self.together.offer(joint)
         self.form.setRowVisible(self.together, bool(joint) and self._count_space_axes() == 2)
+
+
+def _select(combo: QComboBox, value: Any) -> None:
+    combo.setCurrentIndex(combo.findData(value))
 
 
 def _describe_axes(layer: Image | None) -> tuple[Any, ...] | None:

@@ -14,22 +14,28 @@ from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QFrame, QSpinBox, QWidget
 
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.jit import cache_folder
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import PRESETS
+from napari_gsw.files.session_file import is_session
 from napari_gsw.sample_data import PRESET_KEY, SCRIBBLES_KEY
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
-from napari_gsw.widgets.common.layer_choosers import LayerCombo
-from napari_gsw.widgets.common.layouts import Section, make_column, make_scroll_area
+from napari_gsw.widgets.common.layouts import make_column, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
-from napari_gsw.widgets.common.text import ElidedLabel, add_whats_this, format_sentence, muted_colour, warning_colour
+from napari_gsw.widgets.common.text import (
+    WARNING,
+    ElidedLabel,
+    add_whats_this,
+    format_sentence,
+    muted_colour,
+    readable_colour,
+)
 from napari_gsw.widgets.layers.image_source import ImageSource
-from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_labels
+from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image
 from napari_gsw.widgets.panel import rows
 from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection, FolderSection
-from napari_gsw.widgets.panel.form import FormValues, RunEstimate, SettingsForm
+from napari_gsw.widgets.panel.form import SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
 from napari_gsw.widgets.panel.sessions import SessionOpener, SessionSection
 from napari_gsw.widgets.panel.trace import TracePlot, TraceSection
@@ -44,7 +50,6 @@ KEYS = {
     "Control-Alt-D": "next_display",
     "Control-Alt-L": "lock_painted",
 }
-SITES_TIP = "A Labels layer of superpixels, for example from the Superpixels widget; pixels with label 0 are left out"
 SEED_TIP = "Random seed: the same image, settings and seed give the same labels; another seed restarts the run"
 # The panels that are open, newest last, for the commands of the palette.
 OPEN: list[weakref.ref[SegmentationPanel]] = []
@@ -58,11 +63,10 @@ class SegmentationPanel(DockPanel):
         viewer = self.viewer
         self.session = Session(viewer, self.connections, self)
         self.form = SettingsForm(self)
-        # What the user should know, and why there can be no run.
-        self._notice, self._plan_error = cache_folder().notice, ""
+        # What the user should know, why there can be no run, and what one would begin with.
+        self._notice, self._plan_error, self._outlook = cache_folder().notice, "", ""
         self._source: ImageSource | None = None
         self._image: Image | None = None
-        self._estimate: RunEstimate | None = None
         self._build()
         self._connect()
         self.presets.choose(str(get_preference("preset")))
@@ -74,30 +78,38 @@ class SegmentationPanel(DockPanel):
         self.warming.changed.connect(self._refresh)
 
     def _build(self) -> None:
-        session, viewer = self.session, self.viewer
-        self.opening = self.restore_row = SessionOpener(viewer, session, self._fill)
-        self.chooser = ImageChooser(viewer, self.connections)
-        self.presets = rows.PresetRow(self.form, session.steps)
+        session, form = self.session, self.form
+        self.opening = self.restore_row = SessionOpener(self.viewer, session, self._fill)
+        self.chooser = ImageChooser(self.viewer, self.connections, self._current_source)
+        self.presets = rows.PresetRow(form, session.steps)
         self.run_row = rows.RunRow(self)
         self.run_button, self.pause_button, self.step_button, self.stop_button, self.reset_button = (
             self.run_row.buttons.values()
         )
         self.progress = rows.ProgressRow(session)
         self.reason = ElidedLabel("reason", 2)
-        self.paint_row = rows.PaintRow(session.corrections.lock_strokes, self.form.controls["only_painted"])
+        self.paint_row = rows.PaintRow(session.corrections.lock_strokes, form.controls["only_painted"])
         self.query_row = rows.QueryRow(session)
         self.edit_row = rows.EditRow(session)
         self.display = Display(session)
         self.region = rows.RegionLabel(session)
         self.trace_section = TraceSection(session)
-        self.agreement = rows.ConvergenceRow()
-        line = QFrame(frameShape=QFrame.Shape.HLine)
+        self.agreement = rows.ConvergenceRow(self.run_several)
+        self.seed = QSpinBox(maximum=2**31 - 1, value=int(get_preference("seed")), toolTip=SEED_TIP)
+        form.layouts["sampler"].addRow("Seed", self.seed)
+        self.seeds = rows.ScribblesSection(session, form.controls)
+        self.sites, self.inputs = form.inputs["sites"], form.inputs | {"seeds": self.seeds.seeds}
+        self.export = ExportSection(session, self.trace_section.picture)
+        self.saving = SessionSection(session)
+        self.apply = FolderSection(session, self._checked_plan, lambda: form.preset)
+        self.sections = [*form.sections.values(), self.seeds, self.export, self.apply, self.saving]
         self.inner = QWidget()
         self.inner.setMinimumWidth(280)
+        line = QFrame(frameShape=QFrame.Shape.HLine)
         column = make_column(
             self.restore_row, self.chooser, self.presets, self.run_row, self.progress, self.reason, self.paint_row,
             self.query_row, self.edit_row, self.display, self.region, self.trace_section, self.agreement, line,
-            *self._make_sections(), parent=self.inner, spacing=6,
+            *self.sections, parent=self.inner, spacing=6,
         )  # fmt: skip
         column.setContentsMargins(6, 4, 6, 6)
         column.addStretch()
@@ -105,32 +117,16 @@ class SegmentationPanel(DockPanel):
         make_column(self.scroll, parent=self)
         add_whats_this(self.inner)
 
-    def _make_sections(self) -> list[Section]:
-        self.sites = LayerCombo(SITES_TIP, is_labels, [("Make them", None)])
-        self._sites_layer: Labels | None = None
-        self.form.layouts["superpixels"].insertRow(0, "Layer", self.sites)
-        self.seed = QSpinBox(maximum=2**31 - 1, value=int(get_preference("seed")), toolTip=SEED_TIP)
-        self.form.layouts["sampler"].addRow("Seed", self.seed)
-        self.seeds = rows.ScribblesSection(self.session, self.form.controls)
-        self.export = ExportSection(self.session, self.trace_section.picture)
-        self.saving = SessionSection(self.session)
-        self.apply = FolderSection(self.session, self._checked_plan, lambda: self.form.preset)
-        self.sections = [*self.form.sections.values(), self.seeds, self.export, self.apply, self.saving]
-        return self.sections
-
     def _connect(self) -> None:
         session, viewer, connections = self.session, self.viewer, self.connections
-        self.chooser.current_source = self._current_source
-        plan_signals = (self.chooser.changed, self.form.forecast.answered, self.seed.valueChanged, self.seeds.changed)
-        for signal in plan_signals:
+        plan_signals = (self.chooser.changed, self.form.forecast.answered, self.seed.valueChanged)
+        for signal in (*plan_signals, self.seeds.seeds.chosen, self.sites.chosen):
             signal.connect(self._plan_changed)
         self.form.changed.connect(self._settings_changed)
-        self.sites.chosen.connect(self._sites_chosen)
         self.seeds.canvas_wanted.connect(lambda: self._begin("form", session.paint_first))
-        self.paint_row.keep_changed.connect(session.corrections.keep_strokes)
+        self.paint_row.keep.toggled.connect(session.corrections.keep_strokes)
         self.trace_section.hovered.connect(self.region.show_text)
         self.export.measuring.measured.connect(self.region.update_region)
-        self.agreement.several_wanted.connect(self.run_several)
         self.saving.chosen.connect(self.opening.open)
         session.autosaver.words = lambda: {"preset": self.form.preset}
         session.state_changed.connect(self._state_changed)
@@ -138,6 +134,7 @@ class SegmentationPanel(DockPanel):
         for signal in (session.noticed, self.opening.said):
             signal.connect(self._show_notice)
         connections.connect_layers(viewer.layers.events, self._layers_changed, viewer.layers.events.reordered)
+        connections.connect(viewer.layers.events, self._on_event)
         connections.connect(viewer.events.theme, self._theme_changed)
         connections.connect(viewer.cursor.events.position, self.region.show_region)
         # Runs until the window has come to rest after an image was opened.
@@ -210,9 +207,6 @@ class SegmentationPanel(DockPanel):
     def lock_painted(self) -> None:
         self.session.corrections.lock_painted()
 
-    def choose_image(self, layer: Image) -> None:
-        self.chooser.image.choose(layer)
-
     # ---- the plan of a run
 
     def _current_source(self) -> ImageSource | None:
@@ -235,7 +229,7 @@ class SegmentationPanel(DockPanel):
     def _make_plan(self, source: ImageSource) -> RunPlan:
         settings, sites, seeds = self._settings(source), self.sites.value(), self.seeds.seeds.value()
         data = None if sites is None else np.array(sites.data)
-        lock, maps = self.session.corrections.lock_strokes, self.form.maps.layers()
+        lock, maps = self.session.corrections.lock_strokes, self.form.maps()
         return RunPlan(source, settings, self.seed.value(), sites, data, seeds, lock, maps, source.mask_data())
 
     def _check_layers(self, source: ImageSource) -> None:
@@ -244,23 +238,21 @@ class SegmentationPanel(DockPanel):
             source.check_sites(sites)
         if (seeds := self.seeds.seeds.value()) is not None:
             source.check_labels(seeds)
-        self.form.maps.check(source, self._settings(source))
+        self.form.check_maps(source, self._settings(source))
 
     def _settings(self, source: ImageSource) -> Settings:
         return adapt_settings(source, self.form.settings(axes=source.axes))
 
     def _fill(
-        self, source: ImageSource, values: FormValues, seed: int, lock: bool, layers: Mapping[str, Any]
+        self, source: ImageSource, values: dict[str, Any], seed: int, lock: bool, layers: Mapping[str, Any]
     ) -> RunPlan:
         """Show the choices of a session, whose image was checked; return the plan that they make."""
         self.chooser.choose(source)
         self.presets.put(values)
         self.seed.setValue(seed)
         self.paint_row.set_keep(lock)
-        self.sites.choose(layers["sites"])
-        self.seeds.seeds.choose(layers["seeds"])
-        for name in MAP_NAMES:
-            self.form.maps.combos[name].choose(layers[name])
+        for name, combo in self.inputs.items():
+            combo.choose(layers[name])
         return self._make_plan(source)
 
     def _plan_changed(self) -> None:
@@ -276,33 +268,18 @@ class SegmentationPanel(DockPanel):
         except InputError as reason:
             self._plan_error = str(reason)
         self.session.set_ready(not self._plan_error)
-        self._summarize(source)
-        self.presets.mark(self.form.differences())
-        self._refresh()
-
-    def _summarize(self, source: ImageSource | None) -> None:
-        seg, array_run, sites = self.session.segmentation, self.session.array_run, self.sites.value()
+        sites, n_sites = self.sites.value(), None
         pixels = None if source is None or sites is not None else source.pixels
-        counted = self._estimate = None
+        self._outlook = ""
         try:
+            seg, array_run = self.session.segmentation, self.session.array_run
             if seg is not None and source is not None and seg.has_sites_of(source, self._settings(source), sites):
-                counted = None if array_run is None else array_run.interactive.problem.n
-            self._estimate = self.form.estimate(pixels, counted)
-            self.form.summarize(self._estimate, "" if sites is None else sites.name)
+                n_sites = None if array_run is None else array_run.interactive.problem.n
+            self._outlook = self.form.summarize(pixels, n_sites, "" if sites is None else sites.name)
         except InputError:  # which is on the screen already
             self.form.clear_summaries()
-
-    def _sites_chosen(self) -> None:
-        before, self._sites_layer = self._sites_layer, self.sites.value()
-        if before is not None:
-            self.connections.disconnect(before.events.paint, self._sites_painted)
-        if self._sites_layer is not None:
-            self.connections.connect(self._sites_layer.events.paint, self._sites_painted)
-        self._plan_changed()
-
-    def _sites_painted(self, event: Any = None) -> None:
-        if self.session.run is not None:
-            self._show_notice("The superpixels have changed: this applies at the next run.")
+        self.presets.refresh()
+        self._refresh()
 
     def _settings_changed(self) -> None:
         self._notice = ""  # it was about other settings
@@ -335,7 +312,7 @@ class SegmentationPanel(DockPanel):
         self.reason.set_text("\n".join(map(format_sentence, filter(None, (self._notice, self._plan_error)))))
         if session.segmentation is not None and not session.segmentation.is_of(self._image):
             frame = None
-        self.progress.refresh(self._estimate if can_run and self._image is not None else None, frame)
+        self.progress.refresh(self._outlook if can_run and self._image is not None else "", frame)
         self.agreement.refresh(can_run and session.can_continue(self._source), frame)
         self.display.follow(frame)
         self.region.refresh()
@@ -349,14 +326,17 @@ class SegmentationPanel(DockPanel):
 
     # ---- what the viewer tells
 
+    def _on_event(self, event: Any) -> None:
+        """Follow strokes on superpixels; the list of layers emits the events of its layers, too."""
+        if event.type == "paint" and event.sources[0] is self.sites.value() and self.session.run is not None:
+            self._show_notice("The superpixels have changed: this applies at the next run.")
+
     def _layers_changed(self, event: Any = None) -> None:
-        layers = list(self.viewer.layers)
         self.chooser.follow()
         seg = self.session.segmentation
         results = [] if seg is None else seg.layers.all()
-        self.sites.follow([x for x in layers if x not in results])
-        self.seeds.seeds.follow(layers)
-        self.form.maps.follow(layers)
+        for combo in self.inputs.values():
+            combo.follow(layer for layer in self.viewer.layers if layer not in results)
         if event is not None and event.type == "inserted":
             self._choose_new_layer(event.value)
         self._plan_changed()
@@ -388,8 +368,51 @@ class SegmentationPanel(DockPanel):
         theme = self.viewer.theme
         self.trace_section.follow_theme(theme)
         self.run_row.follow_theme(theme)
-        colour = muted_colour(theme)
+        colour = f"QLabel {{ color: {muted_colour(theme)}; }}"
         for section in (self.trace_section, *self.sections):
-            section.set_summary_colour(colour)
-        self.region.setStyleSheet(f"QLabel {{ color: {colour}; }}")
-        self.reason.setStyleSheet(f"QLabel {{ color: {warning_colour(theme)}; }}")
+            section.summary.setStyleSheet(colour)
+        self.region.setStyleSheet(colour)
+        self.reason.setStyleSheet(f"QLabel {{ color: {readable_colour(WARNING, theme)}; }}")
+
+
+# ---- commands of napari's palette, which open the dock if needed
+
+
+def open_panel(viewer: napari.Viewer | None = None) -> SegmentationPanel:
+    """Return the newest open panel, or open one."""
+    for ref in reversed(OPEN):
+        if (panel := ref()) is not None:
+            return panel
+    viewer = viewer or napari.current_viewer()
+    if viewer is None:
+        raise RuntimeError("there is no viewer")
+    widget = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")[1]
+    return getattr(widget, "__wrapped__", widget)  # type: ignore[no-any-return]
+
+
+def session_reader(path: str | list[str]) -> Callable[[str], list[tuple[None]]] | None:
+    """Return the reader of a session file for npe2: it opens the session in the panel, which makes the layers."""
+
+    def open_session(file: str) -> list[tuple[None]]:
+        open_panel().opening.open(file)
+        return [(None,)]  # there is no layer to add
+
+    return open_session if isinstance(path, str) and is_session(path) else None
+
+
+def _command(act: Callable[[SegmentationPanel], Any]) -> Callable[[], None]:
+    """Return a command that does something in the panel."""
+
+    def command() -> None:
+        act(open_panel())
+
+    return command
+
+
+run_or_pause = _command(SegmentationPanel.run_or_pause)
+step = _command(SegmentationPanel.step)
+stop = _command(SegmentationPanel.stop)
+reset = _command(SegmentationPanel.reset)
+next_display = _command(SegmentationPanel.next_display)
+lock_painted = _command(SegmentationPanel.lock_painted)
+unlock_all = _command(lambda panel: panel.session.corrections.unlock())

@@ -25,11 +25,11 @@ from napari_gsw.widgets.common.text import ElidedLabel, format_count, make_butto
 from napari_gsw.widgets.common.undo import UndoStack, UndoStep
 from napari_gsw.widgets.layers.cursor import NEEDED, describe_cluster_at, describe_region
 from napari_gsw.widgets.layers.layer_metadata import is_labels
-from napari_gsw.widgets.panel.form import PRESET_TIPS, FormValues, RunEstimate, SettingsForm
+from napari_gsw.widgets.panel.form import PRESET_TIPS, SettingsForm
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.corrections import EDIT_KEYS, Action
 from napari_gsw.widgets.session.session import Session
-from napari_gsw.widgets.table.outlines import find_row, has_table
+from napari_gsw.widgets.table.panel import find_row, has_table
 
 RUN_TIPS = {
     "run": "Segment the image, or continue the run (Ctrl+Alt+R)",
@@ -47,11 +47,9 @@ class RunRow(QWidget):  # type: ignore[misc]
 
     def __init__(self, panel: Any) -> None:
         super().__init__()
-        self.buttons = {
-            name: make_button(WIDEST.get(name, name.capitalize()), tip, getattr(panel, name))
-            for name, tip in RUN_TIPS.items()
-        }
-        for name, button in self.buttons.items():
+        self.buttons: dict[str, QPushButton] = {}
+        for name, tip in RUN_TIPS.items():
+            button = self.buttons[name] = make_button(WIDEST.get(name, name.capitalize()), tip, getattr(panel, name))
             if name in WIDEST:
                 button.setMinimumWidth(button.sizeHint().width())
                 button.setText(name.capitalize())
@@ -73,22 +71,64 @@ class RunRow(QWidget):  # type: ignore[misc]
         self.buttons["run"].setStyleSheet(f"QPushButton:enabled {{ {colours}; font-weight: 600; }}")
 
 
+# More buttons would not fit into a narrow panel.
+PRESETS_IN_ROW = 3
+
+
+class PresetRow(QWidget):  # type: ignore[misc]
+    """One button for each preset; the one that is pressed filled the form."""
+
+    def __init__(self, form: SettingsForm, steps: UndoStack) -> None:
+        super().__init__()
+        self._form, self._steps = form, steps
+        self.heading, group = RowHeading("Preset"), QButtonGroup(self)
+        self.buttons = {name: make_choice(name.capitalize(), PRESET_TIPS[name], group) for name in PRESETS}
+        for name, button in self.buttons.items():
+            button.clicked.connect(partial(self._press, name))
+        buttons = list(self.buttons.values())
+        rows = [buttons[start : start + PRESETS_IN_ROW] for start in range(0, len(buttons), PRESETS_IN_ROW)]
+        heads = [self.heading, *[None] * len(rows)]
+        grid = layouts.make_grid(*([head, *row] for head, row in zip(heads, rows, strict=False)), parent=self)
+        for column in range(PRESETS_IN_ROW):
+            grid.setColumnStretch(1 + column, 1)
+
+    def choose(self, name: str) -> None:
+        self.put(self._form.preset_values(name))
+
+    def put(self, values: dict[str, Any]) -> None:
+        self.buttons[values["preset"]].setChecked(True)
+        self._form.put(values)
+
+    def _press(self, name: str, _checked: bool = True) -> None:
+        before = self._form.values()
+        self.choose(name)
+        after = self._form.values()
+        if after != before:
+            self._steps.push(UndoStep(self, partial(self.put, before), partial(self.put, after)))
+
+    def refresh(self) -> None:
+        """Show which settings differ from the chosen preset: with a star, so that nothing moves."""
+        titles = ", ".join(self._form.controls[name].title for name in self._form.differences())
+        text = f"Changed: {titles}." if titles else ""
+        self.heading.setText("Preset *" if titles else "Preset")
+        self.heading.setToolTip(text)
+        for name, button in self.buttons.items():
+            more = f"\n{text} Click to undo." if titles and button.isChecked() else ""
+            button.setToolTip(PRESET_TIPS[name] + more)
+
+
 KEEP_TIP = "Scribbles stay as painted, and similar superpixels follow them; the eraser releases them"
 HINT_TIP = "Scribbles are a starting value that later sweeps may change"
 
 
 class PaintRow(QWidget):  # type: ignore[misc]
-    """Check boxes that keep scribbles (signal `keep_changed`) and allow only the painted labels."""
-
-    keep_changed = Signal(bool)
+    """Buttons that keep scribbles or take them as a hint, and a check box that allows only the painted labels."""
 
     def __init__(self, keep: bool, only_painted: SettingWidget) -> None:
         super().__init__()
         group = QButtonGroup(self)
-        self.keep = make_choice("Keep", KEEP_TIP, group)
-        self.hint = make_choice("Hint", HINT_TIP, group)
+        self.keep, self.hint = make_choice("Keep", KEEP_TIP, group), make_choice("Hint", HINT_TIP, group)
         self.set_keep(keep)
-        self.keep.toggled.connect(self.keep_changed)
         label = QLabel("Only mine", toolTip=only_painted.toolTip())  # as short as the narrowest panel
         row = make_row(RowHeading("Strokes"), (self.keep, 1), (self.hint, 1), label, (only_painted, 1), parent=self)
         row.insertSpacing(3, 6)
@@ -103,53 +143,44 @@ PAINT_HINT = (
     "new label makes a new cluster, the eraser releases a superpixel."
 )
 SEEDS_TIP = "A Labels layer whose labels are locked when a run starts or restarts"
-# Text and tooltip of each button of scribbles and locks.
-SCRIBBLE_BUTTONS = (
-    ("Paint first", "Make the label layer now, to paint seeds before the first run"),
-    ("Lock painted", "Lock every superpixel painted so far (Ctrl+Alt+L)"),
-    ("Lock label", "Lock the region of the layer's selected label"),
-    ("Undo", "Undo the last scribble, lock, edit, reset, preset or superpixel (Ctrl+Z)"),
-    ("Redo", "Redo what was undone (Ctrl+Shift+Z)"),
-    ("Unlock", "Unlock the selected labels, or all if none is selected"),
-)
 
 
 class ScribblesSection(Section):
-    """Seeds, locks, undo and redo, and the settings of scribbles.
+    """Seeds, locks, undo and redo, and the settings of scribbles."""
 
-    Signals: `changed` when other seeds are chosen, `canvas_wanted` when the user wants to paint before the first run.
-    """
-
-    changed = Signal()
-    canvas_wanted = Signal()
+    canvas_wanted = Signal()  # the user wants to paint before the first run
 
     def __init__(self, session: Session, controls: Mapping[str, SettingWidget]) -> None:
         super().__init__("Strokes and locks", "Correct a run by painting, and lock what is right", "widget.md#painting")
-        self.session, steps = session, session.steps
+        self.session = session
+        steps, lock_painted = session.steps, session.corrections.lock_painted
         self._rows: list[tuple[int, int]] | None = None  # label and number of superpixels of each lock
-        self.seeds = LayerCombo(SEEDS_TIP, self._fits, [("None", None)])
-        self.seeds.chosen.connect(self.changed)
+        self.seeds = LayerCombo(SEEDS_TIP, is_labels, [("None", None)])
         form = layouts.make_form(("Seeds", self.seeds))
         for control in (controls["steering"], controls["painted_detail"]):
             form.addRow(control.title, control)
             form.labelForField(control).setToolTip(control.toolTip())
-        lock_painted = session.corrections.lock_painted
-        slots = (self.canvas_wanted.emit, lock_painted, self._lock_label, steps.undo, steps.redo, self._unlock)
-        buttons = [make_button(*texts, slot) for texts, slot in zip(SCRIBBLE_BUTTONS, slots, strict=True)]
-        self.canvas, self.lock_painted, self.lock_label, self.undo, self.redo, self.unlock = buttons
+        undo_tip = "Undo the last scribble, lock, edit, reset, preset or superpixel (Ctrl+Z)"
+        unlock_tip = "Unlock the selected labels, or all if none is selected"
+        paint_tip = "Make the label layer now, to paint seeds before the first run"
+        self.canvas = make_button("Paint first", paint_tip, self.canvas_wanted.emit)
+        self.lock_painted = make_button(
+            "Lock painted", "Lock every superpixel painted so far (Ctrl+Alt+L)", lock_painted
+        )
+        self.lock_label = make_button("Lock label", "Lock the region of the layer's selected label", self._lock_label)
+        self.undo = make_button("Undo", undo_tip, steps.undo)
+        self.redo = make_button("Redo", "Redo what was undone (Ctrl+Shift+Z)", steps.redo)
+        self.unlock = make_button("Unlock", unlock_tip, self._unlock)
         steps.changed.connect(self._count_steps)
         self.locks = QtWidgets.QListWidget(toolTip="Locked labels; select some and press Unlock")
         self.locks.setMaximumHeight(84)
         self.locks.setSelectionMode(QtWidgets.QListWidget.SelectionMode.ExtendedSelection)
         self.add_line(PAINT_HINT)
         self.content.addLayout(form)
-        self.content.addLayout(layouts.make_grid(buttons, 3))
+        first_row, second_row = (self.canvas, self.lock_painted, self.lock_label), (self.undo, self.redo, self.unlock)
+        self.content.addLayout(layouts.make_grid(first_row, second_row))
         self.content.addWidget(self.locks)
         self.refresh()
-
-    def _fits(self, layer: Layer) -> bool:
-        seg = self.session.segmentation
-        return is_labels(layer) and (seg is None or layer not in seg.layers.all())
 
     def _lock_label(self) -> None:
         seg = self.session.segmentation
@@ -179,8 +210,8 @@ class ScribblesSection(Section):
             facts.append(f"seeds from {seeds.name}")
         self.set_summary(", ".join(facts) or "paint to correct")
         has_run = self.session.array_run is not None
-        for button in (self.lock_painted, self.lock_label):
-            button.setEnabled(has_run)
+        self.lock_painted.setEnabled(has_run)
+        self.lock_label.setEnabled(has_run)
         self.unlock.setEnabled(bool(rows))
         self.canvas.setEnabled(not has_run and self.session.can("form"))
         self._count_steps()
@@ -235,6 +266,7 @@ QUERY_TIP = (
     "skip; or paint it. Press again to stop"
 )
 QUERY_KEYS = "Keys 1-9, Enter: likeliest, N: skip"
+KEY_NAMES = {Qt.Key.Key_Return: "Enter", Qt.Key.Key_Enter: "Enter", Qt.Key.Key_Escape: "Escape"}
 
 
 class QueryRow(QWidget):  # type: ignore[misc]
@@ -243,6 +275,9 @@ class QueryRow(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session, self.active_learning = session, session.active_learning
+        answer, skip = self.active_learning.answer, self.active_learning.skip
+        self._actions: dict[str, Callable[[], None]] = {str(n): partial(answer, n) for n in range(1, 10)}
+        self._actions |= {"Enter": answer, "Y": answer, "N": skip, "Escape": skip}
         self.button = make_button("Ask me", QUERY_TIP, self._toggle)
         self.button.setCheckable(True)
         self.button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Enter is an answer, not another click
@@ -257,17 +292,11 @@ class QueryRow(QWidget):  # type: ignore[misc]
         self._refresh()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        names = {Qt.Key.Key_Return: "Enter", Qt.Key.Key_Enter: "Enter", Qt.Key.Key_Escape: "Escape"}
-        action = self._actions().get(names.get(event.key(), event.text().upper()))
+        action = self._actions.get(KEY_NAMES.get(event.key(), event.text().upper()))
         if self.active_learning.question is None or action is None:
             super().keyPressEvent(event)
         else:
             action()
-
-    def _actions(self) -> dict[str, Callable[[], None]]:
-        answer, skip = self.active_learning.answer, self.active_learning.skip
-        digits = {str(digit): partial(answer, digit) for digit in range(1, 10)}
-        return digits | {"Enter": answer, "Y": answer, "N": skip, "Escape": skip}
 
     def _toggle(self) -> None:
         if self.active_learning.active:
@@ -289,61 +318,12 @@ class QueryRow(QWidget):  # type: ignore[misc]
         """Bind the keys of the viewer and of every layer that may be selected, which has keys for its own tools."""
         if [id(x) for x in keymaps] == [id(x) for x in self._bound]:
             return
-        for keymap in self._bound:
-            for key in self._actions():
+        for key, action in self._actions.items():
+            for keymap in self._bound:
                 keymap.bind_key(key, None)
-        for keymap in keymaps:
-            for key, action in self._actions().items():
+            for keymap in keymaps:
                 keymap.bind_key(key, lambda _, action=action: action(), overwrite=True)
         self._bound = keymaps
-
-
-# More would not fit into a narrow panel.
-PRESETS_IN_ROW = 3
-
-
-class PresetRow(QWidget):  # type: ignore[misc]
-    """One button for each preset; the one that is pressed filled the form."""
-
-    def __init__(self, form: SettingsForm, steps: UndoStack) -> None:
-        super().__init__()
-        self._form, self._steps = form, steps
-        group, grid = QButtonGroup(self), QtWidgets.QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(4)
-        self.heading = RowHeading("Preset")
-        grid.addWidget(self.heading, 0, 0)
-        self.buttons: dict[str, QPushButton] = {}
-        for index, name in enumerate(PRESETS):
-            button = self.buttons[name] = make_choice(name.capitalize(), PRESET_TIPS[name], group)
-            button.clicked.connect(partial(self._press, name))
-            grid.addWidget(button, index // PRESETS_IN_ROW, 1 + index % PRESETS_IN_ROW)
-            grid.setColumnStretch(1 + index % PRESETS_IN_ROW, 1)
-
-    def choose(self, name: str) -> None:
-        self.buttons[name].setChecked(True)
-        self._form.choose_preset(name)
-
-    def put(self, values: FormValues) -> None:
-        self.buttons[values.preset].setChecked(True)
-        self._form.put(values)
-
-    def _press(self, name: str, _checked: bool = True) -> None:
-        before = self._form.values()
-        self.choose(name)
-        after = self._form.values()
-        if after != before:
-            self._steps.push(UndoStep(self, partial(self.put, before), partial(self.put, after)))
-
-    def mark(self, changes: list[str]) -> None:
-        """Show which settings differ from the chosen preset: with a star, so that nothing moves."""
-        titles = ", ".join(self._form.controls[name].title for name in changes)
-        text = f"Changed: {titles}." if changes else ""
-        self.heading.setText("Preset *" if changes else "Preset")
-        self.heading.setToolTip(text)
-        for name, button in self.buttons.items():
-            more = f"\n{text} Click to undo." if changes and button.isChecked() else ""
-            button.setToolTip(PRESET_TIPS[name] + more)
 
 
 # As many as are needed to see a chain that has converged elsewhere, and as most computers have cores for.
@@ -360,16 +340,13 @@ ALL_TIP = (
 
 
 class ConvergenceRow(QWidget):  # type: ignore[misc]
-    """The diagnostic summary, and a button where there is only one chain."""
+    """The diagnostic summary, and a button where there is only one chain, which calls `run_several`."""
 
-    several_wanted = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, run_several: Callable[[], None]) -> None:
         super().__init__()
         self.line = ElidedLabel("verdict", 3)
-        self.several = make_button(f"Run {SEVERAL} chains", SEVERAL_TIP, self.several_wanted.emit)
-        row = make_row((self.line, 1), self.several, parent=self)
-        row.setAlignment(self.several, Qt.AlignmentFlag.AlignTop)
+        self.several = make_button(f"Run {SEVERAL} chains", SEVERAL_TIP, run_several)
+        make_row((self.line, 1), self.several, parent=self).setAlignment(self.several, Qt.AlignmentFlag.AlignTop)
         self.refresh(False)
 
     def refresh(self, can_run: bool, frame: Frame | None = None) -> None:
@@ -426,23 +403,21 @@ class RegionLabel(ElidedLabel):
             self.show_region()
 
     def show_region(self, event: Any = None) -> None:
+        """Describe what is under the mouse: a region by its table, which is measured at rest, or else the cluster."""
         seg, frame = self.session.segmentation, self.session.frame
         if seg is None or frame is None or frame.table is None or seg.layers.labels is None:
             return
-        position, depth = self.session.viewer.cursor.position, seg.plan.source.depth
-        text = self._describe_measured(position, seg.layers.regions, frame.kind)
-        text = text or describe_cluster_at(seg.layers.labels, position, frame.table, depth)
+        position, layer, text = self.session.viewer.cursor.position, seg.layers.regions, ""
+        if (
+            layer is not None and layer.visible and not self.session.is_sampling and has_table(layer)
+            and set(NEEDED) <= set(layer.features.columns)  # and it is not the table of another plugin
+        ):  # fmt: skip
+            row = find_row(layer, layer.features, position)
+            text = "" if row is None else describe_region(layer.features.iloc[row].to_dict(), frame.kind)
+        text = text or describe_cluster_at(seg.layers.labels, position, frame.table, seg.plan.source.depth)
         if text:
             self.show_text(text)
             self._table = frame.table
-
-    def _describe_measured(self, position: Any, layer: Any, kind: str) -> str:
-        """Describe a region by its row in the table, which is measured when a run is at rest."""
-        if layer is None or not layer.visible or self.session.is_sampling or not has_table(layer):
-            return ""
-        is_ours = set(NEEDED) <= set(layer.features.columns)  # and not the table of another plugin
-        row = find_row(layer, layer.features, position) if is_ours else None
-        return "" if row is None else describe_region(layer.features.iloc[row].to_dict(), kind)
 
 
 STAGES = {
@@ -470,44 +445,38 @@ class ProgressRow(QWidget):  # type: ignore[misc]
         self.status = ElidedLabel("status")
         layouts.make_column(self.bar, self.status, parent=self, spacing=6)
 
-    def refresh(self, estimate: RunEstimate | None, frame: Frame | None = None) -> None:
+    def refresh(self, outlook: str, frame: Frame | None = None) -> None:
         """Show the present stage, else a frame, else what a run would begin with."""
-        stage = self.session.stage
+        session, stage = self.session, self.session.stage
         if stage is None or stage.name != "sampling":  # every other stage waits for the compiler
             stage = compiling_stage() or stage
         if stage is not None and stage.name != "sampling":
-            self._fill_bar(stage.done, stage.total, "%p %" if stage.total else "")
-            self.status.set_text(describe_stage(stage))
+            self._show(stage.done, stage.total, "%p %" if stage.total else "", describe_stage(stage))
         elif frame is None:
-            self._fill_bar(0, 1, "")
-            self.status.set_text("" if estimate is None else estimate.describe())
+            self._show(0, 1, "", outlook)
         else:
-            self._show_frame(frame)
+            left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
+            time_left = f", {format_time(left)} left" if session.state == "running" and left > 0 else ""
+            run, text = session.run, format_count(frame.n_clusters, "cluster")
+            if run is not None and len(run.jobs) > 1 and session.state in ("running", "paused"):
+                text = f"Slice {run.job_index + 1} of {len(run.jobs)}. {text}"
+            if frame.n_regions:
+                text += f", {format_count(frame.n_regions, frame.kind)}"
+            text += f", best {frame.best:,.1f}"
+            tip = f"Best: log posterior of the best sample, found at sweep {frame.best_sweep:,}"
+            if frame.rate:
+                text, tip = f"{text}, {frame.rate:,.0f}/s", f"{tip}\n/s: sweeps a second"
+            sweeps = f"{frame.sweep:,} / {frame.target:,} sweeps{time_left}"
+            self._show(frame.sweep, max(frame.target, 1), sweeps, text, tip)
 
-    def _show_frame(self, frame: Frame) -> None:
-        session = self.session
-        left = (frame.target - frame.sweep) / frame.rate if frame.rate else 0.0
-        time_left = f", {format_time(left)} left" if session.state == "running" and left > 0 else ""
-        self._fill_bar(frame.sweep, max(frame.target, 1), f"{frame.sweep:,} / {frame.target:,} sweeps{time_left}")
-        run, text = session.run, ""
-        if run is not None and len(run.jobs) > 1 and session.state in ("running", "paused"):
-            text = f"Slice {run.job_index + 1} of {len(run.jobs)}. "
-        text += format_count(frame.n_clusters, "cluster")
-        if frame.n_regions:
-            text += f", {format_count(frame.n_regions, frame.kind)}"
-        text += f", best {frame.best:,.1f}"
-        more = f"Best: log posterior of the best sample, found at sweep {frame.best_sweep:,}"
-        if frame.rate:
-            text, more = f"{text}, {frame.rate:,.0f}/s", f"{more}\n/s: sweeps a second"
-        self.status.set_text(text, more)
-
-    def _fill_bar(self, value: int, maximum: int, text: str) -> None:
+    def _show(self, value: int, maximum: int, bar_text: str, text: str, tip: str = "") -> None:
         """Fill the bar; Qt paints it, and the window around it, at every change unless it may wait for its turn."""
         self.bar.setUpdatesEnabled(False)
         self.bar.setRange(0, maximum)
         self.bar.setValue(value)
-        self.bar.setFormat(text)
+        self.bar.setFormat(bar_text)
         self.bar.setUpdatesEnabled(True)
+        self.status.set_text(text, tip)
 
 
 def describe_stage(stage: Stage) -> str:

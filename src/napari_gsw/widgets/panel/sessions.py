@@ -20,11 +20,10 @@ from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.files.session_file import SUFFIX, open_session
 from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.layouts import Section, make_row
-from napari_gsw.widgets.common.text import WorkerFailure, format_error, make_button, make_check_box, report_error
-from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.common.text import format_error, make_button, make_check_box, report_error
+from napari_gsw.widgets.common.worker import run_in_thread
 from napari_gsw.widgets.layers.image_source import ImageSource
 from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source
-from napari_gsw.widgets.panel.form import FormValues
 from napari_gsw.widgets.session.autosave import RUNNING, all_written, autosave_folder, discard_autosave, list_restorable
 from napari_gsw.widgets.session.run_plan import RunPlan, check_same_pixels, check_same_shape, restore_runs, saved_inputs
 from napari_gsw.widgets.session.session import Session
@@ -48,9 +47,8 @@ class SessionSection(Section):
     chosen = Signal(str)
 
     def __init__(self, session: Session) -> None:
-        super().__init__(
-            "Session", "Save all of the work in one file, to continue it later", "sessions.md#in-the-window"
-        )
+        tip = "Save all of the work in one file, to continue it later"
+        super().__init__("Session", tip, "sessions.md#in-the-window")
         self.session = session
         save_tip = "Chains, scribbles, locks, accepted objects, settings and undo, in one file"
         self.save_button = make_button("Save session ...", save_tip, self._ask_save)
@@ -175,7 +173,7 @@ class SessionOpener(QWidget):  # type: ignore[misc]
             return
         path, self.is_busy = Path(file), True
         self.said.emit(f"Opening {path.name} ...")
-        self._run_in_thread(lambda: open_session(path), lambda session: self._find_image(path, session))
+        self._run(lambda: open_session(path), lambda session: self._find_image(path, session))
 
     def _find_image(self, path: Path, session: SavedSession) -> None:
         """Find the image, and restore the session if it is still the one that was segmented."""
@@ -183,9 +181,14 @@ class SessionOpener(QWidget):  # type: ignore[misc]
         if not images:
             raise InputError("the session does not say which image it is of")
         layers = find_image_layers(self.viewer, images, path, lambda image_path: self._may_open(image_path, path))
-        bare = restore_source(session.window.get("source") or describe_headless_source(session), layers, None)
+        described = session.window.get("source")
+        if not described:  # of the command line: all of the image, with the axes of its settings
+            sites, axes = session.run.problem.sites, session.run.settings.axes
+            depth = 2 if sites is None else len(sites.shape)
+            described = {"channel_axis": axes.index("C") if "C" in axes else None, "depth": depth}
+        bare = restore_source(described, layers, None)
         check_same_shape(bare, session)
-        self._run_in_thread(lambda: check_same_pixels(bare, session), lambda _: self._restore(path, session, bare))
+        self._run(lambda: check_same_pixels(bare, session), lambda _: self._restore(path, session, bare))
 
     def _may_open(self, image_path: Path, path: Path) -> bool:
         """Ask before an image outside the folder of a session is opened; autosaves are our own files."""
@@ -203,7 +206,7 @@ class SessionOpener(QWidget):  # type: ignore[misc]
         source = dataclasses.replace(bare, mask=layers["mask"])
         first = next(iter(session.runs.values()))
         preset: Any = window.get("preset")
-        values = FormValues(preset if preset in PRESETS else DEFAULT_PRESET, first.settings.to_dict())
+        values = first.settings.to_dict() | {"preset": preset if preset in PRESETS else DEFAULT_PRESET}
         plan = self._fill(source, values, first.seed, bool(window.get("lock", True)), layers)
 
         def show(runs: Any) -> None:
@@ -215,38 +218,24 @@ class SessionOpener(QWidget):  # type: ignore[misc]
             remember(str(path))
             self.opened.emit(str(path))
 
-        self._run_in_thread(lambda: restore_runs(plan, session), show)
+        self._run(lambda: restore_runs(plan, session), show)
 
-    def _run_in_thread(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def _run(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Work in a thread, and then do something with the result; an error of either ends the opening."""
 
-        def guarded() -> Any:
+        def finish(result: Any) -> None:
             try:
-                return work()
-            except Exception as reason:
-                return WorkerFailure(reason)
-
-        def returned(result: Any) -> None:
-            try:
-                if isinstance(result, WorkerFailure):
-                    raise result.reason
                 then(result)
             except Exception as reason:
-                self._finish(format_error(reason))
-                if not isinstance(reason, InputError):
-                    report_error(reason, "GSW segmentation")
+                self._fail(reason)
 
-        worker = make_worker(guarded)
-        worker.returned.connect(returned)
-        worker.start()
+        run_in_thread(work, finish, self._fail)
+
+    def _fail(self, reason: Exception) -> None:
+        self._finish(format_error(reason))
+        if not isinstance(reason, InputError):
+            report_error(reason, "GSW segmentation")
 
     def _finish(self, text: str) -> None:
         self.is_busy = False
         self.said.emit(text)
-
-
-def describe_headless_source(session: SavedSession) -> dict[str, Any]:
-    """Describe the image of a session of the command line: all of it, with the axes of its settings."""
-    run = session.run
-    axes = run.settings.axes
-    depth = 2 if run.problem.sites is None else len(run.problem.sites.shape)
-    return {"channel_axis": axes.index("C") if "C" in axes else None, "depth": depth}

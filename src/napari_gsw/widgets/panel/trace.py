@@ -34,7 +34,6 @@ PLOT_TIP = (
     "Click to see the segmentation of that sweep. Drag to move, Ctrl + wheel to zoom, double click to see everything."
 )
 
-
 # The trace (sweeps, 3) of each chain; sweep and log posterior of the best sample; sweeps of the user's corrections.
 Drawing = tuple[Sequence[NDArray[np.float64]], tuple[int, float] | None, tuple[int, ...]]
 
@@ -73,16 +72,16 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.upper.getAxis("bottom").setStyle(showValues=False)
         self.lower.setLabel("bottom", "sweep")
         self._fit_margins(0.0)
-        self._values: list[Any] = []
-        self._counts: list[Any] = []
+        # The lines of each chain in both plots, and a mark for each correction.
+        self._lines: list[tuple[Any, Any]] = []
         self._marks: list[Any] = []
         self.best = self.upper.plot(pen=None, symbol="o", symbolSize=7, symbolBrush=BEST_COLOUR, symbolPen=None)
         self.best.setZValue(4)
-        self._traces: list[NDArray[np.float64]] = []
         self._text_colour = "#888888"
         self.follows = True
+        self._traces: list[NDArray[np.float64]] = []  # on the screen
         self._wanted: Drawing = ([], None, ())
-        self._turn = make_timer(self, self.draw_now, DRAW_DELAY)
+        self._delay = make_timer(self, self.draw_now, DRAW_DELAY)
         # A click waits until it is sure not to be the first half of a double click.
         self._clicked_sweep = 0.0
         self._click = make_timer(self, lambda: self.sweep_clicked.emit(self._clicked_sweep))
@@ -102,51 +101,43 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
 
         The panel is renewed whenever the list of layers changes, in the midst of napari's own work on its canvas (see
         :class:`DockPanel` for what painting in between can do). So what has not changed is left alone, and the rest
-        has a turn of its own.
+        is drawn in a later event.
         """
         before, self._wanted = self._wanted, (traces, best, tuple(marks))
         is_same = traces is before[0] or not (traces or before[0])
-        if not (is_same and self._wanted[1:] == before[1:]) and not self._turn.isActive():
-            self._turn.start()
+        if not (is_same and self._wanted[1:] == before[1:]) and not self._delay.isActive():
+            self._delay.start()
 
     def draw_waiting(self) -> None:
-        if self._turn.isActive():
+        if self._delay.isActive():
             self.draw_now()
 
     def draw_now(self) -> None:
-        self._turn.stop()
+        self._delay.stop()
         traces, best, marks = self._wanted
         self._traces = list(traces)
-        self._match_items()
-        for trace, values, counts in zip(traces, self._values, self._counts, strict=True):
+        while len(self._lines) < len(traces):
+            pen = pg.mkPen(LINE_COLOURS[len(self._lines) % len(LINE_COLOURS)], width=1)
+            self._lines.append((self.upper.plot(pen=pen), self.lower.plot(pen=pen, stepMode="right")))
+        for values, counts in self._lines[len(traces) :]:
+            self.upper.removeItem(values)
+            self.lower.removeItem(counts)
+        for mark in self._marks:
+            self.upper.removeItem(mark)
+        del self._lines[len(traces) :]
+        pen = pg.mkPen(self._text_colour, style=Qt.PenStyle.DotLine)
+        self._marks = [pg.InfiniteLine(pos=sweep, angle=90, pen=pen) for sweep in marks]
+        for mark in self._marks:
+            self.upper.addItem(mark, ignoreBounds=True)
+        for trace, (values, counts) in zip(traces, self._lines, strict=True):
             sweeps = np.arange(1, len(trace) + 1)
             values.setData(sweeps, trace[:, 0])
             counts.setData(sweeps, trace[:, 1])
         points = [] if best is None or best[0] <= 0 else [best]
         self.best.setData([sweep for sweep, _ in points], [value for _, value in points])
-        for line, sweep in zip(self._marks, marks, strict=True):
-            line.setValue(sweep)
         if self.follows:
             self._fit()
         self.scene().prepareForPaint()  # which else moves the axes while they are painted, so that they are again
-
-    def _match_items(self) -> None:
-        """Make as many lines and marks as are needed."""
-        traces, _, marks = self._wanted
-        while len(self._values) < len(traces):
-            pen = pg.mkPen(LINE_COLOURS[len(self._values) % len(LINE_COLOURS)], width=1)
-            self._values.append(self.upper.plot(pen=pen))
-            self._counts.append(self.lower.plot(pen=pen, stepMode="right"))
-        while len(self._marks) < len(marks):
-            self._marks.append(pg.InfiniteLine(angle=90, pen=pg.mkPen(self._text_colour, style=Qt.PenStyle.DotLine)))
-            self.upper.addItem(self._marks[-1], ignoreBounds=True)
-        for items, plot, count in (
-            (self._values, self.upper, len(traces)),
-            (self._counts, self.lower, len(traces)),
-            (self._marks, self.upper, len(marks)),
-        ):
-            while len(items) > count:
-                plot.removeItem(items.pop())
 
     def _fit(self) -> None:
         """Show everything, but not so that the climb of the first sweeps flattens all the rest."""
@@ -261,8 +252,10 @@ class TraceSection(Section):
         self.session = session
         self._plot: TracePlot | None = None
         self._frame: Frame | None = None
+        # Whether it was unfolded for the first run, which happens once: what the user folds away stays folded.
+        self._shown = False
         self.content.setContentsMargins(0, 2, 0, 6)
-        self.viewing, self.viewing_text = QWidget(), ElidedLabel("viewing")
+        self.viewing, self.viewing_text = QWidget(visible=False), ElidedLabel("viewing")
         back_tip, go_on_tip = "Show the present sample of the chain", "Continue the chain from this sample"
         self.back_button = make_button("Back to live", back_tip, session.layer_view.show_current)
         self.from_here = make_button("Go on from here", go_on_tip, session.corrections.go_on_from_view)
@@ -270,10 +263,7 @@ class TraceSection(Section):
         policy = self.viewing.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # nothing moves when it comes and goes
         self.viewing.setSizePolicy(policy)
-        self.viewing.setVisible(False)
         self.content.addWidget(self.viewing)
-        # Whether it was unfolded for the first run, which happens once: what the user folds away stays folded.
-        self._shown = False
 
     @property
     def plot(self) -> TracePlot:

@@ -1,9 +1,10 @@
-"""The dock "Superpixels": divide an image into superpixels and correct them by painting."""
+"""The dock "Superpixels": divide an image into superpixels and correct them by painting: merge, split, remove, undo."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import napari
@@ -12,6 +13,7 @@ from napari.layers import Image, Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QLabel, QWidget
+from scipy import ndimage
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import build_region_graph
@@ -19,27 +21,21 @@ from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_im
 from napari_gsw.core.image.spacing import parse_spacing
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
+from napari_gsw.core.sites.scribbles import apply_scribble
 from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_scroll_area
 from napari_gsw.widgets.common.preferences import get_preference
 from napari_gsw.widgets.common.setting_widgets import SettingWidget
-from napari_gsw.widgets.common.text import (
-    WorkerFailure,
-    format_error,
-    make_button,
-    make_check_box,
-    make_text_label,
-    report_error,
-)
-from napari_gsw.widgets.common.undo import get_undo_stack
-from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.common.text import format_error, make_button, make_check_box, make_text_label, report_error
+from napari_gsw.widgets.common.undo import UndoStack, UndoStep, get_undo_stack
+from napari_gsw.widgets.common.worker import make_worker, run_in_thread
+from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.cursor import get_view_position
 from napari_gsw.widgets.layers.image_source import ImageSource, guess_channel_axis, guess_depth
 from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_region, make_metadata
 from napari_gsw.widgets.layers.lazy_labels import add_labels
-from napari_gsw.widgets.superpixels.painter import Box, SitePainter, find_boxes
 
 SETTINGS = ("superpixels", "site_size", "compactness", "smoothing")
 HINT = (
@@ -48,8 +44,76 @@ HINT = (
 )
 # Milliseconds without a change before a preview is made.
 PREVIEW_DELAY = 300
+Box = tuple[slice, ...]
 # Result of the worker: the source, its superpixels, and their boxes.
 Superpixels = tuple[ImageSource, NDArray[np.int32], dict[int, Box]]
+
+
+class SitePainter:
+    """Turns every stroke on a layer of superpixels of an image into superpixels.
+
+    Only the `boxes` around the superpixels that a stroke touches are read, so that it is quick on a large image.
+    """
+
+    def __init__(
+        self, layer: Labels, source: ImageSource, boxes: dict[int, Box], changed: Callable[[], None], steps: UndoStack
+    ) -> None:
+        self.layer, self.source, self.steps = layer, source, steps
+        self._boxes, self._changed = boxes, changed
+        self._before = np.array(layer.data)
+        self._brush = Brush(layer, self._on_painted, self._on_replaced, steps.undo, steps.redo)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._brush.is_busy
+
+    def _on_painted(self, path: NDArray[np.float64]) -> None:
+        data = self.layer.data
+        painted = np.argwhere(data != self._before)
+        if not len(painted):
+            return
+        box: Box = tuple(map(slice, painted.min(axis=0).tolist(), (painted.max(axis=0) + 1).tolist()))
+        touched = np.unique(np.concatenate((self._before[box].ravel(), data[box].ravel())))
+        boxes = [box, *(self._boxes[n] for n in touched.tolist() if n in self._boxes)]
+        box = tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))
+        before = self._before[box].astype(np.int32)
+        # New numbers have to be new in the whole layer, not only in the box.
+        largest = max([*self._boxes, int(data[box].max())])
+        local_path = path - np.array([s.start for s in box]) if len(path) else None
+        after = apply_scribble(before, data[box].astype(np.int32), local_path)
+        new = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
+        for i, number in enumerate(new.tolist()):
+            after[after == number] = largest + 1 + i
+        undo, redo = (partial(self._put, box, sites.astype(data.dtype)) for sites in (before, after))
+        self.steps.push(UndoStep(self, undo, redo))
+        redo()
+
+    def _put(self, box: Box, values: NDArray[Any]) -> None:
+        for number in np.unique(np.concatenate((self._before[box].ravel(), values.ravel()))).tolist():
+            self._boxes.pop(number, None)
+        self.layer.data[box] = values
+        self._before[box] = values
+        for number, inner in find_boxes(values.astype(np.int32)).items():
+            offset = tuple(slice(b.start + i.start, b.start + i.stop) for b, i in zip(box, inner, strict=True))
+            self._boxes[number] = offset
+        self.layer.refresh()
+        self._changed()
+
+    def _on_replaced(self) -> None:
+        """Begin anew with another array; strokes on the old one cannot be undone any more."""
+        self._before = np.array(self.layer.data)
+        self._boxes = find_boxes(self._before.astype(np.int32))
+        self.steps.forget(self)
+        self._changed()
+
+    def detach(self) -> None:
+        self._brush.detach()
+        self.steps.forget(self)
+
+
+def find_boxes(sites: NDArray[np.integer]) -> dict[int, Box]:
+    """Return the bounding box of every superpixel by its number."""
+    return {number: box for number, box in enumerate(ndimage.find_objects(sites), 1) if box is not None}
 
 
 class SuperpixelPanel(DockPanel):
@@ -61,7 +125,6 @@ class SuperpixelPanel(DockPanel):
         self.steps = get_undo_stack(viewer)
         self.steps.bind_undo_keys(viewer, self.connections)
         self.worker: Any = None
-        self.layer: Labels | None = None
         self.painter: SitePainter | None = None
         self._image: Image | None = None
         self._is_cancelled = self._starts_again = False
@@ -85,8 +148,7 @@ class SuperpixelPanel(DockPanel):
         self.controls = {name: SettingWidget(name, getattr(start, name)) for name in SETTINGS}
         self.preview = make_check_box("Live preview", "Make superpixels again after every change")
         self.count = QLabel()
-        make_tip = "Make a Labels layer of superpixels"
-        self.make_button = make_button("Make superpixels", make_tip, self._on_pressed)
+        self.make_button = make_button("Make superpixels", "Make a Labels layer of superpixels", self._on_pressed)
         controls = ((control.title, control) for control in self.controls.values())
         rows = (("Image", self.image), ("Where", self.region), *controls, ("", self.preview))
         inner = QWidget()
@@ -95,6 +157,10 @@ class SuperpixelPanel(DockPanel):
         form.addRow(self.make_button)
         form.addRow(make_text_label("hint", HINT))
         make_column(make_scroll_area(inner), parent=self)
+
+    @property
+    def layer(self) -> Labels | None:
+        return None if self.painter is None else self.painter.layer
 
     def sizeHint(self) -> QSize:
         return QSize(310, 330)
@@ -106,14 +172,9 @@ class SuperpixelPanel(DockPanel):
         layer = self.image.value()
         if layer is None:
             raise InputError("Open an image to divide into superpixels")
-        axis = guess_channel_axis(layer)
-        source = ImageSource(
-            layer,
-            channel_axis=axis,
-            depth=guess_depth(layer, axis),
-            mask=self.region.value(),
-            **get_view_position(self.viewer, layer),
-        )
+        axis, where = guess_channel_axis(layer), get_view_position(self.viewer, layer)
+        mask = self.region.value()
+        source = ImageSource(layer, channel_axis=axis, depth=guess_depth(layer, axis), mask=mask, **where)
         source.check()
         return source
 
@@ -140,10 +201,9 @@ class SuperpixelPanel(DockPanel):
     def _layers_changed(self, _event: Any = None) -> None:
         self.image.follow(self.viewer.layers)
         self.region.follow(self.viewer.layers)
-        if self.layer is not None and self.layer not in self.viewer.layers:
-            self._drop_layer()
-        if self._image is not None and self._image not in self.viewer.layers:
-            self._is_cancelled = True
+        is_image_gone = self._image is not None and self._image not in self.viewer.layers
+        self._is_cancelled |= is_image_gone
+        if is_image_gone or (self.layer is not None and self.layer not in self.viewer.layers):
             self._drop_layer()
 
     # ---- making superpixels
@@ -176,30 +236,34 @@ class SuperpixelPanel(DockPanel):
 
     def _compute(
         self, source: ImageSource, settings: Settings
-    ) -> Generator[str, None, Superpixels | WorkerFailure | None]:
-        """Make the superpixels of every slice in the worker, with different numbers in each."""
+    ) -> Generator[str, None, tuple[Superpixels | None, Exception | None]]:
+        """Make the superpixels of every slice in the worker, with different numbers in each.
+
+        An error is a result: raised, napari would swallow a RuntimeError and print any other.
+        """
         try:
             positions = source.positions
             sites = np.zeros(source.label_shape, np.int32)
             for i, position in enumerate(positions):
                 if self._is_cancelled:
-                    return None
+                    return None, None
                 image = normalize_image(source.image(position), source.axes)
                 image = replace(image, spacing=parse_spacing(source.spacing, len(image.shape)))
                 yield "making superpixels ..." + (f" {i + 1} of {len(positions)}" if len(positions) > 1 else "")
                 of_slice = make_superpixels(image, settings, source.mask_at(position))
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
-            return source, sites, find_boxes(sites)
+            return (source, sites, find_boxes(sites)), None
         except Exception as reason:
-            return WorkerFailure(reason)
+            return None, reason
 
     def _on_yielded(self, text: str) -> None:
         self.count.setText(text)  # not connected itself, since it is deleted before the worker ends
 
-    def _on_returned(self, result: Superpixels | WorkerFailure | None) -> None:
-        if isinstance(result, WorkerFailure):
-            self.count.setText(format_error(result.reason))
-            report_error(result.reason, "Superpixels")
+    def _on_returned(self, outcome: tuple[Superpixels | None, Exception | None]) -> None:
+        result, failure = outcome
+        if failure is not None:
+            self.count.setText(format_error(failure))
+            report_error(failure, "Superpixels")
             return
         if result is None or self._is_cancelled or result[0].layer not in self.viewer.layers:
             return
@@ -215,15 +279,14 @@ class SuperpixelPanel(DockPanel):
             look: dict[str, Any] = {"name": f"{source.layer.name} [superpixels]", "contour": 1, **source.geometry()}
             look["metadata"] = make_metadata("superpixels", {SUPERPIXELS_OF: image_id})
             layer = add_labels(self.viewer, data, **look)
-        self.layer = layer
         self.painter = SitePainter(layer, source, boxes, self._count, self.steps)
         self._count()
 
     def _count(self) -> None:
         """Count superpixels and borders in the background."""
-        if self.layer is None or self.painter is None:
+        if self.painter is None:
             return
-        source, data = self.painter.source, np.array(self.layer.data)
+        source, data = self.painter.source, np.array(self.painter.layer.data)
         self._n_counts += 1
         number = self._n_counts
 
@@ -235,9 +298,7 @@ class SuperpixelPanel(DockPanel):
             if number == self._n_counts and self.connections.is_open:  # a later stroke has its own count
                 self.count.setText("{:,} superpixels, {:,} borders".format(*counts))
 
-        worker = make_worker(count)
-        worker.returned.connect(show)
-        worker.start()
+        run_in_thread(count, show, partial(report_error, source="Superpixels"))
 
     def _on_finished(self) -> None:
         self.worker = None
@@ -253,7 +314,7 @@ class SuperpixelPanel(DockPanel):
         """Leave the layer of superpixels to the user."""
         if self.painter is not None:
             self.painter.detach()
-        self.painter = self.layer = None
+        self.painter = None
 
     def _end(self) -> None:
         self._is_cancelled, self._starts_again = True, False

@@ -5,7 +5,7 @@ It reads ``layer.features``: those that the GSW segmentation widget writes, or a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,17 @@ from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_row
 from napari_gsw.widgets.common.text import (
+    WARNING,
     ElidedLabel,
     format_sentence,
     make_button,
     make_text_label,
     muted_colour,
-    warning_colour,
+    readable_colour,
 )
-from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
-from napari_gsw.widgets.table.outlines import ChosenOutlines, find_row, go_to_row, has_table
+from napari_gsw.widgets.layers.cursor import centre_view
+from napari_gsw.widgets.layers.layer_metadata import KIND, TABLE_AXES, get_layer_kind, get_placement, make_metadata
+from napari_gsw.widgets.layers.lazy_labels import add_labels, make_colormap
 from napari_gsw.widgets.table.plot import ColumnPlot
 from napari_gsw.widgets.table.table_model import TableModel, filter_rows, format_cell
 
@@ -46,6 +48,79 @@ N_FITTED_ROWS, CELL_MARGIN = 30, 8
 # Columns of the first plot, by the beginning of their names.
 PLOTTED = ("pixels", "stability")
 NO_ROWS = np.zeros(0, np.int64)
+OUTLINE_COLOUR = "#f28e2b"
+
+
+def has_table(layer: Any) -> bool:
+    """Return whether the features of a layer are a table of its labels."""
+    return isinstance(layer, Labels) and layer.metadata.get(KIND) != "chosen" and "index" in layer.features.columns
+
+
+def _get_axes(layer: Labels) -> str:
+    axes = str(layer.metadata.get(TABLE_AXES, ""))
+    return axes if len(axes) == layer.ndim else "tczyx"[-layer.ndim :]
+
+
+def _find_box(layer: Labels, table: pd.DataFrame, row: int) -> tuple[Any, ...]:
+    """Return the index of the bounding box of a row's label: a number or a slice for each axis."""
+    index: list[Any] = []
+    for axis, letter in enumerate(_get_axes(layer)):
+        if f"first_{letter}" in table:
+            index.append(slice(int(table[f"first_{letter}"].iat[row]), int(table[f"end_{letter}"].iat[row])))
+        elif letter in table:
+            index.append(int(table[letter].iat[row]))
+        else:
+            index.append(0 if layer.data.shape[axis] == 1 else slice(None))
+    return tuple(index)
+
+
+def find_row(layer: Labels, table: pd.DataFrame, position: Sequence[float]) -> int | None:
+    """Return the row of the label at a position of the world, or None."""
+    number = layer.get_value(position, world=True)
+    if not number or layer.multiscale:
+        return None
+    fits = np.asarray(table["index"]) == int(number)
+    pixel = np.round(np.asarray(layer.world_to_data(np.asarray(position)[-layer.ndim :]))).astype(int)
+    for axis, letter in enumerate(_get_axes(layer)):
+        if letter in table:
+            fits &= np.asarray(table[letter]) == pixel[axis]
+    rows = np.flatnonzero(fits)
+    return int(rows[0]) if len(rows) else None
+
+
+class ChosenOutlines:
+    """Layer with the outlines of the chosen rows, while there are any; never selected."""
+
+    def __init__(self, viewer: napari.Viewer) -> None:
+        self.viewer = viewer
+        self.layer: Labels | None = None
+        self._placement = ""
+
+    def show(self, layer: Labels | None, table: pd.DataFrame, rows: NDArray[np.integer]) -> None:
+        if layer is None or not len(rows) or layer.multiscale:
+            self.remove()
+            return
+        image = np.zeros(layer.data.shape, np.uint8)
+        for row in rows:
+            index = _find_box(layer, table, int(row))
+            image[index] |= np.asarray(layer.data[index]) == table["index"].iat[row]
+        placement = get_placement(layer)
+        shown = self.layer if self.layer in self.viewer.layers else None
+        if shown is not None and shown.data.shape == image.shape and str(placement) == self._placement:
+            shown.data[...] = image
+            shown.refresh(thumbnail=False, extent=False, highlight=False)
+            return
+        self.remove()
+        self._placement = str(placement)
+        look: dict[str, Any] = {"name": f"{layer.name} chosen", "metadata": make_metadata("chosen"), "contour": 3}
+        look |= {"colormap": make_colormap(OUTLINE_COLOUR), **placement}
+        self.layer = add_labels(self.viewer, image, select=False, **look)
+        self.layer.editable = False
+
+    def remove(self) -> None:
+        layer, self.layer = self.layer, None
+        if layer is not None and layer in self.viewer.layers:
+            self.viewer.layers.remove(layer)
 
 
 class TablePanel(DockPanel):
@@ -56,7 +131,6 @@ class TablePanel(DockPanel):
         viewer = self.viewer
         self.model = TableModel()
         self.outlines = ChosenOutlines(viewer)
-        self._followed: list[Labels] = []
         self._newest: Labels | None = None
         self._is_picked = self._is_stale = False
         self._filter_error = ""
@@ -65,13 +139,14 @@ class TablePanel(DockPanel):
         self._selection_timer = connections.stop_on_close(make_timer(self, self._show_chosen, SELECTION_DELAY))
         # A table is shown in a later event: writing it has taken as long as showing it will.
         self._table_timer = connections.stop_on_close(make_timer(self, self._update_table))
-        connections.connect_layers(viewer.layers.events, self._layers_changed)
+        connections.connect_layers(viewer.layers.events, self._list_layers)
+        connections.connect(viewer.layers.events, self._on_event)
         connections.connect(viewer.events.theme, self._follow_theme)
         viewer.mouse_drag_callbacks.append(self._on_pressed)
         connections.on_close(lambda: viewer.mouse_drag_callbacks.remove(self._on_pressed))
         connections.on_close(self.outlines.remove)
         self._follow_theme()
-        self._layers_changed()
+        self._list_layers()
 
     def _build(self) -> None:
         combo_tip = "A Labels layer with a table: the regions or clusters of a segmentation"
@@ -105,9 +180,9 @@ class TablePanel(DockPanel):
         axes = make_row((self.y_combo, 1), QLabel("against"), (self.x_combo, 1))
         make_column(axes, parent=plot_column).addWidget(self.plot, 1)
         self.splitter = QtWidgets.QSplitter(Qt.Orientation.Horizontal)
-        for widget, stretch in ((self.table, 3), (plot_column, 2)):
+        for index, (widget, stretch) in enumerate(((self.table, 3), (plot_column, 2))):
             self.splitter.addWidget(widget)
-            self.splitter.setStretchFactor(self.splitter.indexOf(widget), stretch)
+            self.splitter.setStretchFactor(index, stretch)
         self.status = ElidedLabel("status")
         nothing = "Run a segmentation, or choose a Labels layer that has features: their table is shown here."
         self.nothing = make_text_label("nothing", nothing)
@@ -140,20 +215,14 @@ class TablePanel(DockPanel):
     def layer(self) -> Labels | None:
         return self.layer_combo.value()
 
-    def _layers_changed(self, _event: Any = None) -> None:
-        layers = [layer for layer in self.viewer.layers if isinstance(layer, Labels)]
-        for layer in self._followed:
-            self.connections.disconnect(layer.events.features, self._on_features_changed)
-        for layer in layers:
-            self.connections.connect(layer.events.features, self._on_features_changed)
-        self._followed = layers
-        self._list_layers()
-
-    def _on_features_changed(self, event: Any) -> None:
-        self._is_stale |= event.source is self.layer
-        if get_layer_kind(event.source) == "regions" and has_table(event.source):
-            self._newest = event.source
-        self._table_timer.start()
+    def _on_event(self, event: Any) -> None:
+        """Follow the features of every layer, whose events the list of layers emits, too."""
+        layer = event.sources[0]
+        if event.type == "features" and isinstance(layer, Labels):
+            self._is_stale |= layer is self.layer
+            if get_layer_kind(layer) == "regions" and has_table(layer):
+                self._newest = layer
+            self._table_timer.start()
 
     def _update_table(self) -> None:
         before, is_stale, self._is_stale = self.layer, self._is_stale, False
@@ -161,7 +230,7 @@ class TablePanel(DockPanel):
         if is_stale and self.layer is before:
             self._show_table()
 
-    def _list_layers(self) -> None:
+    def _list_layers(self, _event: Any = None) -> None:
         """List the layers with a table. Unless the user has picked one, the regions measured last are chosen."""
         self.layer_combo.follow(self.viewer.layers)
         self._newest = self._newest if self._newest in self.viewer.layers else None
@@ -267,7 +336,8 @@ class TablePanel(DockPanel):
         self.nothing.setVisible(layer is None)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
-        colour = (warning_colour if is_error else muted_colour)(self.viewer.theme)
+        theme = self.viewer.theme
+        colour = readable_colour(WARNING, theme) if is_error else muted_colour(theme)
         self.status.setStyleSheet(f"QLabel {{ color: {colour}; }}")
         self.status.set_text(format_sentence(text) if is_error else text)
 
@@ -276,8 +346,12 @@ class TablePanel(DockPanel):
         self._set_status(self.status.text(), bool(self._filter_error))
 
     def go_to(self, row: int) -> None:
+        """Move the view to the label of a row."""
         if self.layer is not None and not self.layer.multiscale:
-            go_to_row(self.viewer, self.layer, self.model.table, row)
+            index = _find_box(self.layer, self.model.table, row)
+            mask = np.asarray(self.layer.data[index]) == self.model.table["index"].iat[row]
+            if mask.any():
+                centre_view(self.viewer, self.layer, index, mask, True)
 
     def _on_pressed(self, viewer: Any, event: Any) -> Iterator[None]:
         """Choose the row of the label that is clicked, if no tool is active."""
@@ -297,8 +371,7 @@ class TablePanel(DockPanel):
     # ---- copying and saving
 
     def _to_csv(self, rows: NDArray[np.integer], delimiter: str) -> str:
-        columns = {name: column.to_numpy() for name, column in self.model.table.iloc[rows].items()}
-        return columns_to_csv(columns, delimiter)
+        return columns_to_csv({name: x.to_numpy() for name, x in self.model.table.iloc[rows].items()}, delimiter)
 
     def copy(self) -> None:
         rows = self.chosen if len(self.chosen) else self.model.order

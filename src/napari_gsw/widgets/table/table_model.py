@@ -15,14 +15,9 @@ from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt
 from napari_gsw.core.errors import InputError
 
 OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "!=": operator.ne,
-    "==": operator.eq,
-    "=": operator.eq,
-    ">": operator.gt,
+    ">=": operator.ge, "<=": operator.le, "!=": operator.ne, "==": operator.eq, "=": operator.eq, ">": operator.gt,
     "<": operator.lt,
-}
+}  # fmt: skip
 CONDITION = re.compile(r"^(.+?)\s*(>=|<=|!=|==|=|>|<)\s*(\S+)$")
 ROOT = QModelIndex()
 
@@ -55,14 +50,12 @@ def filter_rows(table: pd.DataFrame, text: str) -> NDArray[np.bool_]:
 
 def find_column(names: Iterable[str], name: str) -> str:
     """Return the column that a user means; an InputError if there is none or more than one."""
-    wanted = name.strip().lower()
-    tests: tuple[Callable[[str], bool], ...] = (
-        lambda column: column == wanted,
-        lambda column: column.split(" (")[0] == wanted,
-        lambda column: column.startswith(wanted),
-    )
-    for test in tests:
-        fitting = [column for column in names if test(column.lower())]
+    wanted, texts = name.strip().lower(), {column: column.lower() for column in names}
+    for fitting in (
+        [column for column, text in texts.items() if text == wanted],
+        [column for column, text in texts.items() if text.split(" (")[0] == wanted],
+        [column for column, text in texts.items() if text.startswith(wanted)],
+    ):
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
