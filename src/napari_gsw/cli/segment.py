@@ -99,7 +99,9 @@ def run_segment(arguments: argparse.Namespace) -> int:
         return outcome, choice.settings.axes
 
     samples = methods.METHODS[choice.method].samples
-    return make_and_write(arguments, image, choice.read_geometry(arguments.image), samples, choice.settings.sweeps, make)
+    return make_and_write(
+        arguments, image, choice.read_geometry(arguments.image), samples, choice.settings.sweeps, make
+    )
 
 
 def make_and_write(
