@@ -13,9 +13,10 @@ INKS = ("#1b1f3b", "#2f5d8a", "#2a9d8f", "#e9a03b", "#c8553d")
 PAPER_INK = "#b0b0b0"
 
 
-def make_figure(width: float, height: float) -> Figure:
-    """Make an empty figure with sides in inches."""
-    return Figure(figsize=(width, height), layout="constrained")
+def make_axes(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """Make a figure with sides in inches; return it and an array (rows, columns) of its axes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def tidy_axes(axes: Any, x: str = "", y: str = "", title: str = "") -> None:

@@ -11,7 +11,7 @@ import pytest
 from napari_gsw.batch.jobs import JobOptions
 from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
-from napari_gsw.research.paper import cells, experiment
+from napari_gsw.research.paper import experiment, quality
 from napari_gsw.research.paper.experiment import Study
 from napari_gsw.research.training.membranes import membrane_examples
 from napari_gsw.sample_data import sample
@@ -72,15 +72,15 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
     def learn(*arguments):
         learnt.append(arguments[-2:])
 
-    monkeypatch.setattr(cells, "learn_objects", learn)
-    monkeypatch.setattr(cells, "learn_membranes", learn)
+    monkeypatch.setattr(quality, "learn_objects", learn)
+    monkeypatch.setattr(quality, "learn_membranes", learn)
     (tmp_path / "networks").mkdir()
-    for k in range(cells.FOLDS):
+    for k in range(quality.NUCLEI_FOLDS):
         (tmp_path / "networks" / f"fold{k}.npz").touch()
     study = Study(JobOptions(tmp_path))
     monkeypatch.setattr(experiment, "available_methods", lambda names: tuple(names))
     examples = list_labelled_folder(nuclei)
-    choices, folds = cells.choose_for_nuclei(examples, study)
+    choices, folds = quality.choose_for_nuclei(examples, study)
     assert list(folds.values()) == [0, 1, 2, 0]
     of = [choice["microscopy"].settings for choice in choices]
     assert [one.network[-9:] for one in of] == [f"fold{k}.npz" for k in range(3)]
@@ -88,7 +88,7 @@ def test_no_picture_is_judged_by_what_has_seen_it(nuclei, sections, tmp_path, mo
     assert [choice["network-watershed"].options.network for choice in choices] == [one.network for one in of]
     examples = membrane_examples(sections)
     assert [example.name for example in examples] == ["membrane_00", "membrane_01", "membrane_10"]
-    choices, folds = cells.choose_for_membranes(examples, study)
+    choices, folds = quality.choose_for_membranes(examples, study)
     assert list(folds.values()) == [0, 0, 1]
     assert [choice["membranes"].settings.boundary_model[-10:] for choice in choices] == ["fold0.json", "fold1.json"]
     for choice in choices:

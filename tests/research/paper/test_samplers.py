@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -56,7 +57,7 @@ def test_gaps_are_to_the_best_that_any_way_has_found(monkeypatch):
     monkeypatch.setattr(samplers, "CHUNK", 1)
     run = {"seconds": [0.5, 1.0, 2.5], "value": [-9.0, -4.0, -5.0]}
     assert [samplers.best_after(run, t) for t in (0.0, 0.9, 1.0, 3.0)] == [-9.0, -9.0, -4.0, -4.0]
-    record = {"paper": [[[-9.0, -2.0]], [[-8.0, -1.0]]]}
+    record = {"paper": [[{"best": [-9.0, -2.0]}], [{"best": [-8.0, -1.0]}]]}
     assert samplers.find_gaps([record], "paper").tolist() == [[[[8.0, 1.0]], [[7.0, 0.0]]]]
 
 
@@ -68,5 +69,10 @@ def test_search_from_end_to_end(tmp_path, monkeypatch):
     found = json.loads((tmp_path / "search.json").read_text())["paper"]
     assert min(found[way]["polished"] for way in samplers.WAYS) == 0
     assert all(found[way]["at_0.1"] >= found[way]["at_1"] >= -0.001 for way in samplers.WAYS)
-    assert (tmp_path / "search.csv").read_text().count("\n") == 1 + len(samplers.WAYS)
+    with (tmp_path / "search.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["way"] for row in rows] == list(samplers.WAYS)
+    assert all(int(row["sweeps"]) >= samplers.CHUNK and int(row["clusters"]) >= 1 for row in rows)
+    replicas = samplers.TEMPERING["replicas"]
+    assert [len(row["swap_rate"].split()) for row in rows] == [0] * 4 + [replicas - 1] * 2
     assert (tmp_path / "search.png").exists()

@@ -25,7 +25,7 @@ EXPERIMENTS = {
     "quality": ("quality.reproduce", "our presets against other methods, and whether the uncertainty is right"),
     "maps": ("synthetic.reproduce_maps", "maps as evidence, and volumes of coarse planes, on drawn images"),
     "volumes": ("synthetic.reproduce_volumes", "nuclei in volumes made on the spot, beside other methods"),
-    "cells": ("cells.reproduce", "nuclei and membranes by folds, beside other methods"),
+    "cells": ("quality.reproduce_cells", "nuclei and membranes by folds, beside other methods"),
     "steering": ("scribbles.reproduce", "labels from strokes, and what each stroke of a robot is worth"),
 }
 

@@ -44,6 +44,14 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 
 
+def score_methods(example: Example, fold: int, seed: int, choices: Sequence[Mapping[str, Choice]]) -> Record:
+    """Score every method of the example's fold on it, by name."""
+    annotated = example.read()
+    return {
+        name: score_image(annotated, choice, seed, example.has_objects)[0] for name, choice in choices[fold].items()
+    }
+
+
 @dataclass
 class Study:
     """Data, options and output folder of an experiment."""
@@ -80,12 +88,23 @@ class Study:
         Records of an earlier run are used again unless `shared`, the seed, or a file of an example has changed.
         """
         shared = {"seed": self.seed, **shared}
-        examples = {name: [value for value in case if isinstance(value, Example)] for name, case in cases.items()}
-        files = {name: [file for example in group for file in example.files] for name, group in examples.items()}
+        files = {name: [f for v in case if isinstance(v, Example) for f in v.files] for name, case in cases.items()}
         depends_on = json.loads(json.dumps(shared, default=Choice.to_dict))
         records = run_jobs(title, partial(_call, function, shared), cases, depends_on, self.options, files)
         self.failed |= {f"{title}/{name}": reason for name, reason in records.failed.items()}
         return dict(records.done)
+
+    def score(
+        self,
+        title: str,
+        examples: Sequence[Example],
+        choices: Sequence[Mapping[str, Choice]],
+        folds: Mapping[Example, int] | None = None,
+        function: Callable[..., Record] = score_methods,
+    ) -> dict[str, Record]:
+        """Score the methods of its fold, by default the first, on each example, and return the records by image."""
+        cases = {example.name: (example, 0 if folds is None else folds[example]) for example in examples}
+        return self.run(title, function, cases, choices=choices)
 
     def write(
         self,
@@ -113,13 +132,6 @@ def _call(function: Callable[..., Record], shared: Mapping[str, Any], case: tupl
     return function(*case, **shared)
 
 
-def score_methods(example: Example, fold: int, seed: int, choices: Sequence[Mapping[str, Choice]]) -> Record:
-    """Score every method of the example's fold on it, by name."""
-    annotated = example.read()
-    has_objects = example.has_objects
-    return {name: score_image(annotated, choice, seed, has_objects)[0] for name, choice in choices[fold].items()}
-
-
 def available_methods(names: Iterable[str]) -> tuple[str, ...]:
     """Select the methods whose packages are installed, and tell the user about the others."""
     available = []
@@ -130,17 +142,6 @@ def available_methods(names: Iterable[str]) -> tuple[str, ...]:
         else:
             print(f'napari-gsw: {name} is left out; it needs: pip install "napari-gsw[{extra}]"', file=sys.stderr)
     return tuple(available)
-
-
-def has_models(models: Sequence[Path], learn: Callable[[], object], quick: bool, images: str) -> bool:
-    """Return whether there is a model for each fold of some images; they are learnt if that is possible."""
-    if quick or not available_methods(["learning"]):
-        print(f"napari-gsw: the models of the package may have learnt from these very {images}", file=sys.stderr)
-        return False
-    if not all(model.exists() for model in models):
-        print(f"napari-gsw: learning models for the folds of the {images} (minutes)", file=sys.stderr)
-        learn()
-    return True
 
 
 # ---- images that are made in the output folder
@@ -165,12 +166,6 @@ def make_mosaics(folder: Path, with_scribbles: bool = False) -> list[Example]:
 # ---- statistics and tables
 
 
-def p_value(a: Sequence[Record], b: Sequence[Record], measure: str) -> float:
-    """Compute the p-value of Wilcoxon's signed-rank test of two methods on the same images; 1 if they are equal."""
-    x, y = ([row[measure] for row in rows] for rows in (a, b))
-    return 1.0 if x == y else float(wilcoxon(x, y).pvalue)
-
-
 def summarize_methods(
     records: Sequence[Record],
     measures: Collection[str],
@@ -178,22 +173,25 @@ def summarize_methods(
     peers: Iterable[str] = (),
     tested: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Summarize the measures of each method, with p-values of ours against each peer.
+    """Summarize the measures of each method, with p-values of ours against each peer for those that are tested.
 
-    Each record is of an image, with a row for each method by its name.
+    Each record is of an image, with a row for each method by its name. The test is Wilcoxon's signed-rank test; its
+    p-value is 1 if two methods are equal.
     """
     rows = {name: [record[name] for record in records] for name in (records[0] if records else ())}
     summary = {name: summarize(rows[name], measures) for name in rows}
     for name in set(ours) & set(rows):
-        summary[name]["p_value"] = {
-            peer: {m: p_value(rows[name], rows[peer], m) for m in tested} for peer in peers if peer in rows
-        }
+        summary[name]["p_value"] = p_values = {}
+        for peer in [peer for peer in peers if peer in rows]:
+            pairs = {m: [[row[m] for row in rows[method]] for method in (name, peer)] for m in tested}
+            p_values[peer] = {m: 1.0 if x == y else float(wilcoxon(x, y).pvalue) for m, (x, y) in pairs.items()}
     return summary
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a Markdown table."""
-    return "".join("| " + " | ".join(line) + " |\n" for line in (head, ["---"] * len(head), *rows))
+def markdown_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format a Markdown table below a title."""
+    lines = "".join("| " + " | ".join(line) + " |\n" for line in (head, ["---"] * len(head), *rows))
+    return f"### {title}\n\n{lines}\n"
 
 
 def format_methods(title: str, methods: Mapping[str, Any], headings: Mapping[str, tuple[str, int]]) -> str:
@@ -202,4 +200,4 @@ def format_methods(title: str, methods: Mapping[str, Any], headings: Mapping[str
         [name, *(f"{method['mean'][m]:.{digits}f}" for m, (_, digits) in headings.items())]
         for name, method in methods.items()
     ]
-    return f"### {title}\n\n{markdown_table(['method', *(heading for heading, _ in headings.values())], rows)}\n"
+    return markdown_table(title, ["method", *(heading for heading, _ in headings.values())], rows)

@@ -21,7 +21,7 @@ from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.superpixels import make_superpixels
-from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, PAPER_INK, make_axes, tidy_axes
 from napari_gsw.research.paper.experiment import Study
 from napari_gsw.sample_data import astronaut
 
@@ -57,8 +57,7 @@ def reproduce_fig1(study: Study) -> None:
     n, sweeps = FIG1_SITES, FIG1_QUICK_SWEEPS if study.quick else FIG1_SWEEPS
     cases = {f"alpha {alpha:g}": (n, alpha, 1, n) for alpha in FIG1_ALPHAS}
     records = study.run("fig1", sample_uncoupled, cases, sweeps=sweeps, chains=1)
-    figure = make_figure(6.5, 3.6)
-    axes = figure.subplots()
+    figure, ((axes,),) = make_axes(6.5, 3.6)
     rows: list[list[Any]] = []
     content: dict[str, Any] = {"n": n, "sweeps": sweeps}
     k = np.arange(n + 1)
@@ -124,8 +123,7 @@ def reproduce_fig2(study: Study) -> None:
     records = study.run("fig2", sample_coupled, cases, sweeps=sweeps)
     rows = [[*cases[name], record["mean"], record["error"]] for name, record in records.items()]
     graph = make_graph()
-    figure = make_figure(6.5, 3.8)
-    axes = figure.subplots()
+    figure, ((axes,),) = make_axes(6.5, 3.8)
     without_coupling: dict[str, Any] = {}
     for ink, alpha in zip((INKS[1], INKS[2], INKS[4]), FIG2_ALPHAS, strict=True):
         for start, marker in zip(STARTS, ("o-", "x"), strict=True):

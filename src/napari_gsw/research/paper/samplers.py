@@ -7,6 +7,7 @@ moves, for the same time on one core; a greedy ascent ends each chain.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterable, Mapping
@@ -21,11 +22,12 @@ from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
 from napari_gsw.core.sampler.chain import step
 from napari_gsw.core.sampler.greedy import climb_to_maximum
+from napari_gsw.core.sampler.tempering import TemperedChain
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.files.images import read_image
 from napari_gsw.research.evaluation.data_sets import Example, spread
-from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, make_axes, tidy_axes
 from napari_gsw.research.paper.experiment import LABELME, Study
 from napari_gsw.sample_data import sample
 
@@ -108,7 +110,7 @@ def compute_gains(rows: Mapping[str, Record], model: str, start: str, by_time: b
 def summarize_fig4(rows: Mapping[str, Record]) -> dict[str, Any]:
     """Compute median and mean increase by model and start, and on how many images the generalized sampler is ahead."""
     content: dict[str, Any] = {}
-    for model, start in [(model, start) for model in SAMPLERS for start in STARTS]:
+    for model, start in itertools.product(SAMPLERS, STARTS):
         entry = content[f"{model}, from {start}"] = {}
         unit = "percent" if model == "paper" else "per_site"
         for by_time, key in ((False, "by_sweeps"), (True, "by_clock")):
@@ -152,8 +154,8 @@ def reproduce_fig4(study: Study) -> None:
     # A typical run: the image with the median gain of lambda = 10.
     gain = compute_gains(rows, "paper", "one", False)["10"]
     name = list(rows)[int(np.argsort(gain)[len(gain) // 2])]
-    figure = make_figure(10, 3.6)
-    for axes, (start, text) in zip(figure.subplots(1, 2), STARTS.items(), strict=True):
+    figure, grid = make_axes(10, 3.6, columns=2)
+    for axes, (start, text) in zip(grid[0], STARTS.items(), strict=True):
         values = {lam: rows[name]["runs"][f"paper/{start}/{lam}"]["value"] for lam in SAMPLERS["paper"]}
         for ink, (lam, value) in zip(INKS, values.items(), strict=True):
             axes.plot(value, color=ink, linewidth=0.8, label=f"λ = {lam}")
@@ -163,15 +165,13 @@ def reproduce_fig4(study: Study) -> None:
         tidy_axes(axes, "sweep", "log posterior", f"{name}, from {text}")
     axes.legend(frameon=False, fontsize=8, ncols=2)
     study.write("fig4a", figure=figure)
-    # The increase over single-site Gibbs, after equal sweeps and after equal time.
-    figure = make_figure(11, 7)
-    grid = figure.subplots(2, 4, width_ratios=(2, 2, 1.1, 1.1))
+    figure, grid = make_axes(11, 7, 2, 4, width_ratios=(2, 2, 1.1, 1.1))
     for line, after in zip(grid, ("equal sweeps", "equal time"), strict=True):
-        for axes, (model, start) in zip(line, [(m, s) for m in SAMPLERS for s in STARTS], strict=True):
+        for axes, (model, start) in zip(line, itertools.product(SAMPLERS, STARTS), strict=True):
             gains = compute_gains(rows, model, start, after == "equal time")
-            names = list(gains)[1:]
-            axes.boxplot([gains[name] for name in names], widths=0.55)
-            axes.set_xticks(range(1, len(names) + 1), names)
+            del gains[next(iter(gains))]
+            axes.boxplot(list(gains.values()), widths=0.55)
+            axes.set_xticks(range(1, len(gains) + 1), list(gains))
             axes.axhline(0, color="black", linewidth=0.8)
             kind, unit = ("β = .02", "%") if model == "paper" else ("strong", "log units a site")
             tidy_axes(axes, "", f"increase over Gibbs ({unit})", f"{kind}, start {start}\nafter {after}")
@@ -203,7 +203,7 @@ FRACTIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def search_image(name: str, example: Example | None, seed: int, seconds: float, seeds: int) -> Record:
-    """Search on an example, or on the sample of that name: (ways, seeds, fractions + 1) best states by preset."""
+    """Search on an example, or on the sample of that name: a list of runs for each way, by preset."""
     image, axes = (sample(name)[0], "auto") if example is None else read_image(example.image)
     record = {}
     for preset_name in SEARCHED:
@@ -214,21 +214,29 @@ def search_image(name: str, example: Example | None, seed: int, seconds: float, 
     return record
 
 
-def _search(problem: Problem, settings: Settings, seed: int, seconds: float) -> list[float]:
-    """Return the highest log posterior after each fraction of the time, and that of a climb from the best state."""
+def _search(problem: Problem, settings: Settings, seed: int, seconds: float) -> Record:
+    """Search for some time, then climb from the best state.
+
+    ``best`` are the highest log posteriors after each fraction of the time, and that of the climb.
+    """
     (trial,) = make_ensemble(problem, settings, seed).chains
     step(trial, 1)  # compiles the kernels
     pace = run_chain(trial, 2 * CHUNK)["seconds"][-1] / (2 * CHUNK)
     # Annealing ends after a fraction of the sweeps, whose number is estimated.
     (chain,) = make_ensemble(problem, settings.replace(sweeps=max(1, int(seconds / pace))), seed).chains
     run = run_chain(chain, seconds=seconds)
-    polished = climb_to_maximum(problem, chain.sums.best).log_posterior
-    return [*(best_after(run, part * seconds) for part in FRACTIONS), polished]
+    end = climb_to_maximum(problem, chain.sums.best)
+    return {
+        "best": [*(best_after(run, part * seconds) for part in FRACTIONS), end.log_posterior],
+        "sweeps": len(run["value"]),
+        "clusters": end.n_clusters,
+        "swap_rate": chain.swap_rate.round(4).tolist() if isinstance(chain, TemperedChain) else [],
+    }
 
 
 def find_gaps(records: Iterable[Record], preset_name: str) -> Float64Array:
     """Compute (images, ways, seeds, fractions + 1) the gaps to the best state that any search has found of an image."""
-    best = np.array([record[preset_name] for record in records])
+    best = np.array([[[run["best"] for run in runs] for runs in record[preset_name]] for record in records])
     return np.asarray(best[..., -1:].max(axis=(1, 2), keepdims=True) - best)
 
 
@@ -244,15 +252,16 @@ def reproduce_search(study: Study) -> None:
     columns = [*(f"at_{part:g}" for part in FRACTIONS), "polished"]
     content: dict[str, Any] = {"seconds": seconds, "seeds": seeds, "ways": WAYS, "failed": list(study.failed)}
     rows = []
-    figure = make_figure(3.2 * len(records) + 0.8, 6.4)
-    grid = figure.subplots(len(SEARCHED), len(records), squeeze=False)
+    figure, grid = make_axes(3.2 * len(records) + 0.8, 6.4, len(SEARCHED), len(records))
     for line, name in zip(grid, SEARCHED, strict=True):
         gaps = find_gaps(records.values(), name)
         medians = np.median(gaps, axis=(0, 2)).tolist()
         content[name] = {way: dict(zip(columns, row, strict=True)) for way, row in zip(WAYS, medians, strict=True)}
         for axes, image, image_gaps in zip(line, records, gaps, strict=True):
             for w, (way, changes) in enumerate(WAYS.items()):
-                rows += [[image, name, way, k, *best] for k, best in enumerate(records[image][name][w])]
+                for k, run in enumerate(records[image][name][w]):
+                    rates = " ".join(map(str, run["swap_rate"]))
+                    rows.append([image, name, way, k, *run["best"], run["sweeps"], run["clusters"], rates])
                 gap = np.maximum(np.median(image_gaps[w], axis=0)[:-1], 0.1)
                 ink = INKS[2 if "hot" in changes else 4 if "replicas" in changes else 0]
                 style = "--" if "splits" in changes else "-"
@@ -260,4 +269,5 @@ def reproduce_search(study: Study) -> None:
             axes.set(xscale="log", yscale="log")
             tidy_axes(axes, "seconds", "log units below the best of all", f"{image}, {name}")
     grid[0, -1].legend(frameon=False, fontsize=8)
-    study.write("search", content, (("image", "preset", "way", "seed", *columns), rows), figure=figure)
+    head = ("image", "preset", "way", "seed", *columns, "sweeps", "clusters", "swap_rate")
+    study.write("search", content, (head, rows), figure=figure)

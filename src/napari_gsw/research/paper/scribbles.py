@@ -26,7 +26,7 @@ from napari_gsw.research.evaluation.simulated_annotator import (
     choose_random,
     simulate_scribbles,
 )
-from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, make_axes, tidy_axes
 from napari_gsw.research.paper.experiment import (
     BERKELEY,
     Study,
@@ -34,7 +34,6 @@ from napari_gsw.research.paper.experiment import (
     format_methods,
     make_mosaics,
     markdown_table,
-    score_methods,
     summarize_methods,
 )
 
@@ -95,9 +94,8 @@ def select_wanted(human: LabelImage, data_set: str) -> LabelImage:
 def reproduce(study: Study) -> None:
     """Score and simulate, and write ``steering.json``, ``.md``, ``.csv``, ``.png`` and ``steering_curves.csv``."""
     pairs = study.scribbles or make_mosaics(study.folder, with_scribbles=True)
-    chosen = spread(pairs, study.count(None, QUICK_PAIRS))
     choices = {name: choose_by_name(name) for name in available_methods((*OURS, *PEERS))}
-    scores = study.run("steering", score_methods, {pair.name: (pair, 0) for pair in chosen}, choices=[choices])
+    scores = study.score("steering", spread(pairs, study.count(None, QUICK_PAIRS)), [choices])
     halves = assign_halves(pairs)
     courses = run_simulations(study, pairs)
     table, curves = summarize_scores(scores, halves), summarize_curves(courses)
@@ -110,16 +108,25 @@ def reproduce(study: Study) -> None:
         format_methods(f"Labels from scribbles, {title} ({of['pairs']} pairs)", of["methods"], SCRIBBLE_MEASURES)
         for of, title in zip(table.values(), PARTS.values(), strict=True)
     ]
-    for data_set, methods in curves.items():
-        lines = [
-            [name, chooser, *(f"{value:.4f}" for value in curve["mean"])]
-            for name, method in methods.items()
-            for chooser, curve in method["choosers"].items()
-        ]
+    # Mean Dice against scribbles: a panel per data set, a colour per method, a dash per chooser.
+    figure, grid = make_axes(4.4 * max(len(curves), 1), 5.0, columns=max(len(curves), 1))
+    styles = dict(zip(CHOOSERS, ("--", "-", ":"), strict=False))
+    inks = dict(zip(dict.fromkeys(name for methods in curves.values() for name in methods), INKS[1:], strict=False))
+    for axes, (data_set, methods) in zip(grid[0], curves.items(), strict=False):
+        lines = []
+        for name, method in methods.items():
+            for chooser, curve in method["choosers"].items():
+                lines.append([name, chooser, *(f"{value:.4f}" for value in curve["mean"])])
+                axes.plot(curve["mean"], styles[chooser], color=inks[name], linewidth=1.4, label=f"{name}, {chooser}")
         head = ["method", "next stroke", *map(str, range(len(lines[0]) - 2))]
-        text.append(f"### A robot on {data_set}, mean Dice after so many strokes\n\n{markdown_table(head, lines)}\n")
+        text.append(markdown_table(f"A robot on {data_set}, mean Dice after so many strokes", head, lines))
+        # Below the axes, since curves go everywhere within them.
+        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        tidy_axes(axes, "strokes after the first of each label", "mean Dice", data_set)
     content = {"failed": list(study.failed), "table": table, "curves": curves}
-    study.write("steering", content, (("pair", "half", "method", *SCRIBBLE_MEASURES), rows), "".join(text))
+    head = ["pair", "half", "method", *SCRIBBLE_MEASURES]
+    study.write("steering", content, (head, rows), "".join(text), figure if curves else None)
     curve_rows = [
         [*key.split("/", 2), chooser, count, dice]
         for key, record in courses.items()
@@ -127,8 +134,6 @@ def reproduce(study: Study) -> None:
         for count, dice in enumerate(course["dice"])
     ]
     study.write("steering_curves", table=(("data", "method", "image", "chooser", "strokes", "dice"), curve_rows))
-    if courses:
-        _draw(curves, study)
 
 
 def run_simulations(study: Study, pairs: Sequence[Example]) -> dict[str, Record]:
@@ -176,20 +181,3 @@ def summarize_curves(records: Mapping[str, Record]) -> dict[str, Any]:
             choosers[chooser] = {"mean": mean, "median": median, "seconds": seconds}
         content.setdefault(data_set, {})[name] = {"images": len(chosen), "choosers": choosers}
     return content
-
-
-def _draw(curves: Mapping[str, Any], study: Study) -> None:
-    """Draw mean Dice against scribbles: a panel per data set, a colour per method, a dash per chooser."""
-    figure = make_figure(4.4 * len(curves), 5.0)
-    styles = dict(zip(CHOOSERS, ("--", "-", ":"), strict=False))
-    inks = dict(zip(dict.fromkeys(name for methods in curves.values() for name in methods), INKS[1:], strict=False))
-    panels = figure.subplots(1, len(curves), squeeze=False)[0]
-    for axes, (data_set, methods) in zip(panels, curves.items(), strict=True):
-        for name, method in methods.items():
-            for chooser, curve in method["choosers"].items():
-                axes.plot(curve["mean"], styles[chooser], color=inks[name], linewidth=1.4, label=f"{name}, {chooser}")
-        # Below the axes, since curves go everywhere within them.
-        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        tidy_axes(axes, "strokes after the first of each label", "mean Dice", data_set)
-    study.write("steering", figure=figure)

@@ -45,13 +45,8 @@ ONLY_FEATURES: Mapping[str, Any] = {**NO_IMAGE, "coupling": "constant", "beta": 
 
 
 def score_maps(number: int, seed: int) -> Record:
-    """Score a random mosaic and a random volume."""
+    """Score maps beside a random mosaic and instead of it, against its connected parts, and slices of a volume."""
     seed += FIRST_SEED + number
-    return score_mosaic(seed) | score_slices(seed)
-
-
-def score_mosaic(seed: int) -> Record:
-    """Score maps beside a mosaic and instead of it, against the connected components of the truth."""
     rng = np.random.default_rng(seed)
     image, truth = random_mosaic(rng, SHAPE)
     parts = label(truth, connectivity=1)
@@ -70,7 +65,8 @@ def score_mosaic(seed: int) -> Record:
         "nothing but 3 channels": {"features": few, **ONLY_FEATURES},
         "nothing but 100 channels": {"features": many, **ONLY_FEATURES},
     }
-    return {name: adjusted_rand(parts, segment(image, seed=0, **case).labels) for name, case in cases.items()}
+    scores = {name: adjusted_rand(parts, segment(image, seed=0, **case).labels) for name, case in cases.items()}
+    return scores | score_slices(seed)
 
 
 def make_channels(truth: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -153,17 +149,6 @@ SCENES: Mapping[str, VolumeScene] = {
 def draw_volume(scene: VolumeScene, seed: int) -> tuple[NDArray[np.uint16], Int32Array]:
     """Draw a volume (z, y, x) and its nuclei, 1, 2, ... and 0 for the background."""
     rng = np.random.default_rng(seed)
-    truth, light = _draw_nuclei(scene, rng)
-    texture, cloud = (ndimage.gaussian_filter(rng.normal(size=scene.shape), width) for width in ((1.2, 1.5, 1.5), 12))
-    light *= np.clip(1 + scene.texture * texture / texture.std(), 0.2, None)
-    haze = scene.haze * (1 + cloud / np.abs(cloud).max())
-    light = ndimage.gaussian_filter(light, scene.blur) + BACKGROUND + haze
-    counts = rng.poisson(light * scene.photons) / scene.photons + rng.normal(0, CAMERA_NOISE, scene.shape)
-    return np.clip(counts, 0, np.iinfo(np.uint16).max).astype(np.uint16), truth
-
-
-def _draw_nuclei(scene: VolumeScene, rng: np.random.Generator) -> tuple[Int32Array, Float64Array]:
-    """Draw labels and light of the nuclei, both (z, y, x)."""
     shape, unit = np.array(scene.shape), np.array((scene.depth, 1.0, 1.0))
     truth, light = np.zeros(scene.shape, np.int32), np.zeros(scene.shape)
     coordinates = np.ogrid[tuple(slice(side) for side in scene.shape)]
@@ -183,7 +168,12 @@ def _draw_nuclei(scene: VolumeScene, rng: np.random.Generator) -> tuple[Int32Arr
             light[mask] = rng.uniform(*scene.intensity)
             if len(placed) == scene.number:
                 break
-    return truth, light
+    texture, cloud = (ndimage.gaussian_filter(rng.normal(size=scene.shape), width) for width in ((1.2, 1.5, 1.5), 12))
+    light *= np.clip(1 + scene.texture * texture / texture.std(), 0.2, None)
+    haze = scene.haze * (1 + cloud / np.abs(cloud).max())
+    light = ndimage.gaussian_filter(light, scene.blur) + BACKGROUND + haze
+    counts = rng.poisson(light * scene.photons) / scene.photons + rng.normal(0, CAMERA_NOISE, scene.shape)
+    return np.clip(counts, 0, np.iinfo(np.uint16).max).astype(np.uint16), truth
 
 
 def score_volume(scene: VolumeScene, number: int, seed: int) -> Record:

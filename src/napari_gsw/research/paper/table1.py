@@ -15,7 +15,7 @@ from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import spread
 from napari_gsw.research.evaluation.evaluate import MEASURES
-from napari_gsw.research.figures import INKS, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, make_axes, tidy_axes
 from napari_gsw.research.paper import experiment
 from napari_gsw.research.paper.experiment import Study
 
@@ -70,14 +70,26 @@ def reproduce(study: Study) -> None:
         data[data_set] = {}
         for part, (names, count) in parts.items():
             chosen = spread(spread(examples, study.count(None, QUICK_IMAGES)), count)
-            title = f"table1-{data_set.lower()}-{part}"
-            cases = {example.name: (example, 0) for example in chosen}
-            records = study.run(title, experiment.score_methods, cases, choices=[choose_methods(names, sweeps)])
+            records = study.score(f"table1-{data_set.lower()}-{part}", chosen, [choose_methods(names, sweeps)])
             data[data_set][part] = summarize(list(records.values()))
     text, table = _tabulate(data)
+    # Median Rand index and number of clusters of each method, ours in another colour, the paper's hollow.
+    figure, grid = make_axes(5.2 * len(data) + 1, 4.2, columns=len(data))
+    for axes, (data_set, tables) in zip(grid[0], data.items(), strict=True):
+        medians = {name: method["median"] for name, method in tables["table"]["methods"].items()}
+        for y, (name, median) in enumerate(medians.items()):
+            ink = INKS[4] if name in POTTS else INKS[1]
+            axes.plot(median[RAND], y, "o", color=ink, markersize=8)
+            if paper := TABLE.get(data_set, {}).get(name):
+                axes.plot(paper.rand, y, "o", color=ink, markersize=8, fillstyle="none")
+        axes.set_yticks(range(len(medians)), [f"{name}, {m['n_regions']:g} clusters" for name, m in medians.items()])
+        axes.invert_yaxis()
+        title = f"{data_set}, {tables['table']['images']} images; hollow: the paper"
+        tidy_axes(axes, "median Rand index, one human", "", title)
+        axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+        axes.margins(x=0.15, y=0.08)
     settings = preset("paper", sweeps=sweeps).to_dict()
-    study.write("table1", {"settings": settings, "failed": list(study.failed), "data": data}, table, text)
-    _draw(data, study)
+    study.write("table1", {"settings": settings, "failed": list(study.failed), "data": data}, table, text, figure)
 
 
 def summarize(records: Sequence[Record]) -> dict[str, Any]:
@@ -92,7 +104,7 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
 
 def _tabulate(data: Mapping[str, Any]) -> tuple[str, tuple[Sequence[str], list[list[Any]]]]:
     """Make the Markdown, with the paper's values in brackets, and head and rows of the CSV file."""
-    text = "Medians over the images; in brackets those that the paper prints, in bold the best.\n"
+    text = "Medians over the images; in brackets those that the paper prints, in bold the best.\n\n"
     csv_rows = []
     for data_set, part, suffix in [(d, *p) for d in data for p in (("table", ""), ("mixing", ", mixing"))]:
         images, rows = data[data_set][part]["images"], []
@@ -107,25 +119,6 @@ def _tabulate(data: Mapping[str, Any]) -> tuple[str, tuple[Sequence[str], list[l
             values = (*m.values(), *method["mean"].values(), p, paper and paper.rand, paper and paper.clusters)
             csv_rows.append([data_set, part, name, images, *values])
         head = ("method", "Rand, one human", "p", "clusters", *(MEASURES[key][0] for key in FURTHER_MEASURES))
-        text += f"\n### {data_set}{suffix} ({images} images)\n\n" + experiment.markdown_table(head, rows)
+        text += experiment.markdown_table(f"{data_set}{suffix} ({images} images)", head, rows)
     head = ("data", "part", "method", "images", *(f"{s}_{m}" for s in ("median", "mean") for m in MEASURES))
     return text, ((*head, "p_value", "paper_median_rand", "paper_median_clusters"), csv_rows)
-
-
-def _draw(data: Mapping[str, Any], study: Study) -> None:
-    """Draw median Rand index and number of clusters of each method, ours filled, the paper's hollow."""
-    figure = make_figure(5.2 * len(data) + 1, 4.2)
-    for axes, (data_set, parts) in zip(figure.subplots(1, len(data), squeeze=False)[0], data.items(), strict=True):
-        medians = {name: method["median"] for name, method in parts["table"]["methods"].items()}
-        for y, (name, median) in enumerate(medians.items()):
-            ink = INKS[4] if name in POTTS else INKS[1]
-            axes.plot(median[RAND], y, "o", color=ink, markersize=8)
-            if paper := TABLE.get(data_set, {}).get(name):
-                axes.plot(paper.rand, y, "o", color=ink, markersize=8, fillstyle="none")
-        axes.set_yticks(range(len(medians)), [f"{name}, {m['n_regions']:g} clusters" for name, m in medians.items()])
-        axes.invert_yaxis()
-        title = f"{data_set}, {parts['table']['images']} images; hollow: the paper"
-        tidy_axes(axes, "median Rand index, one human", "", title)
-        axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
-        axes.margins(x=0.15, y=0.08)
-    study.write("table1", figure=figure)

@@ -32,7 +32,7 @@ from napari_gsw.core.threads import count_cores
 from napari_gsw.files.output_folder import replace_atomically
 from napari_gsw.files.plots import save_figure
 from napari_gsw.research.evaluation.data_sets import list_bsds, list_labelled_folder
-from napari_gsw.research.figures import INKS, PAPER_INK, make_figure, tidy_axes
+from napari_gsw.research.figures import INKS, PAPER_INK, make_axes, tidy_axes
 from napari_gsw.research.training.pictures import Crops, draw_shapes, read_objects, read_photograph
 
 # The network of all images has another seed than those of the folds, which are numbered from 0.
@@ -107,8 +107,7 @@ def main(words: Sequence[str] | None = None) -> None:
         module, *curves[name] = train(crops, others_crops, options.batch, torch.device(device), n_workers, report)
         about = {"seed": crops.seed, "steps": options.steps, "pictures": len(seen)}
         print(f"{name} {save_weights(out / f'{name}.npz', options.kind, module.export_weights(), **about)}")
-    figure = make_figure(6.4, 4.0)
-    axes = figure.subplots()
+    figure, ((axes,),) = make_axes(6.4, 4.0)
     for k, (name, (curve, test_curve)) in enumerate(curves.items()):
         axes.plot(*zip(*curve, strict=True), color=PAPER_INK, linewidth=1)
         if test_curve:
