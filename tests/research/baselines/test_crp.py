@@ -13,7 +13,7 @@ from exact_posterior import agrees, compared, partitions
 from napari_gsw.core.jit import njit
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.settings.presets import preset
-from napari_gsw.research.baselines import crp, crp_kernels
+from napari_gsw.research.baselines import crp
 from napari_gsw.research.baselines.crp import DdCrp, LinkModel, RddCrp, find_tables, log_joint, sample
 from napari_gsw.scores.partitions import rand_index
 from problems import planar
@@ -84,7 +84,7 @@ def _visits(evidence, graph, prior, state, rng, burn_in, sweeps):
     trace = np.zeros((1, 3))
     n = state.labels.size
     for t in range(sweeps):
-        crp_kernels.advance(evidence, graph, prior, state, rng, burn_in, trace)
+        crp.advance(evidence, graph, prior, state, rng, burn_in, trace)
         for i in range(n):
             codes[0, t] = codes[0, t] * n + state.link[i]
         for k in canonical_labels(state.labels):

@@ -17,9 +17,9 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.methods import METHODS, choose, list_scribble_methods, segment
 from napari_gsw.research.baselines.graph_cut import (
     GraphCut,
-    compute_boundary_costs,
     compute_energy,
     expand_labels,
+    pair_pixels,
     segment_graph_cut,
 )
 from napari_gsw.research.baselines.scribbles import (
@@ -153,24 +153,26 @@ def test_cut_is_the_best_of_all_segmentations(seed):
     pytest.importorskip("ortools")
     rng = np.random.default_rng(seed)
     shape = (3, 3) if seed % 2 else (2, 4)
-    prices = compute_boundary_costs(rng.normal(0, 10, (*shape, 3)), 8.0)
+    pairs = pair_pixels(rng.normal(0, 10, (*shape, 3)), 8.0)
     for k in (2, 3):
         cost = 20 * rng.random((k, *shape))
-        every = (np.array(codes).reshape(shape) for codes in itertools.product(range(k), repeat=cost[0].size))
-        best = min(compute_energy(codes, cost, prices) for codes in every)
-        value = compute_energy(expand_labels(cost, prices), cost, prices)
+        flat = cost.reshape(k, -1)
+        every = itertools.product(range(k), repeat=cost[0].size)
+        best = min(compute_energy(np.array(codes), flat, pairs) for codes in every)
+        value = compute_energy(expand_labels(cost, pairs).ravel(), flat, pairs)
         assert value == pytest.approx(best) if k == 2 else best - 1e-9 <= value <= 1.1 * best
 
 
 def test_boundary_runs_where_it_costs_least():
-    prices = compute_boundary_costs(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
-    across = prices[0]
-    assert across[0, 7] < across[0, 3] == pytest.approx(5.0)
-    assert across[:, -1].max() == 0  # no neighbour there
-    assert prices[2][0, 3] == pytest.approx(5.0 / np.sqrt(2))
+    pairs = pair_pixels(np.repeat([0.0, 0.0, 50.0], 4)[None, :, None] + np.zeros((6, 1, 3)), 5.0)
+    price = {(int(p), int(q)): float(cost) for p, q, cost in zip(*pairs, strict=True)}
+    assert price[7, 8] < price[3, 4] == pytest.approx(5.0)
+    assert (11, 12) not in price  # no neighbour there
+    assert price[3, 16] == price[4, 15] == pytest.approx(5.0 / np.sqrt(2))
+    assert len(price) == 6 * 11 + 5 * 12 + 2 * 5 * 11
     cost = np.zeros((2, 6, 12))
     cost[0, 2:4, 10] = cost[1, 2:4, 1] = 1e6
-    assert (expand_labels(cost, prices) == np.repeat([0, 1], [8, 4])).all()
+    assert (expand_labels(cost, pairs) == np.repeat([0, 1], [8, 4])).all()
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Int64Array
@@ -21,8 +21,6 @@ from napari_gsw.methods import Method
 from napari_gsw.research.baselines import import_package
 from napari_gsw.research.baselines.scribbles import one_hot, sample_pixels, spread_scribbles
 
-# The four neighbours after a pixel (rows, columns), and the length of the boundary between the two.
-NEIGHBOURS = (((0, 1), 1.0), ((1, 0), 1.0), ((1, 1), 0.5**0.5), ((1, -1), 0.5**0.5))
 # Minimum variance of a mixture's component, in squared units of Lab.
 MIN_VARIANCE = 10.0
 # Pixels under the scribbles of a label for each component of its mixture.
@@ -51,6 +49,14 @@ class GraphCut(Options):
     )
 
 
+class PixelPairs(NamedTuple):
+    """Pairs of neighbouring pixels, by their numbers, and the cost of different labels of the two."""
+
+    first: Int64Array
+    second: Int64Array
+    price: Float64Array
+
+
 def segment_graph_cut(
     image: ArrayLike, seeds: ArrayLike, options: GraphCut, axes: str = "auto", seed: int = 0
 ) -> Int32Array:
@@ -58,7 +64,7 @@ def segment_graph_cut(
 
     def compute_maps(lab: Float32Array, codes: Int32Array) -> Float32Array:
         cost = compute_label_costs(lab, codes, options, seed)
-        return one_hot(expand_labels(cost, compute_boundary_costs(lab, options.boundary)))
+        return one_hot(expand_labels(cost, pair_pixels(lab, options.boundary)))
 
     return spread_scribbles(image, seeds, axes, "the graph cut", compute_maps)
 
@@ -87,45 +93,48 @@ def compute_label_costs(lab: Float32Array, codes: Int32Array, options: GraphCut,
     return cost
 
 
-def compute_boundary_costs(lab: Float32Array, price: float) -> list[Float64Array]:
-    """Compute for each of `NEIGHBOURS` the cost (Y, X) of different labels; 0 where there is no neighbour."""
-    steps = []
-    for (down, right), length in NEIGHBOURS:
-        step = np.full(lab.shape[:2], np.inf)
-        first, second = _pair_views(lab, down, right)
-        _pair_views(step, down, right)[0][:] = np.sum((second - first) ** 2, axis=-1)
-        steps.append((step, length))
-    mean = np.mean([step[np.isfinite(step)].mean() for step, _ in steps if np.isfinite(step).any()])
-    return [price * length * np.exp(-step / (2 * max(mean, 1e-12))) for step, length in steps]
+def pair_pixels(lab: Float32Array, price: float) -> PixelPairs:
+    """Pair each pixel of a Lab image with its eight neighbours; a boundary costs less where the contrast is high."""
+    index, pixels = np.arange(lab.shape[0] * lab.shape[1]).reshape(lab.shape[:2]), lab.reshape(-1, 3)
+    neighbours = (
+        (index[:, :-1], index[:, 1:]),
+        (index[:-1], index[1:]),
+        (index[:-1, :-1], index[1:, 1:]),
+        (index[:-1, 1:], index[1:, :-1]),
+    )
+    first, second = (np.concatenate([pair[k].ravel() for pair in neighbours]) for k in (0, 1))
+    sizes = [pair[0].size for pair in neighbours]
+    contrast = np.asarray(np.square(pixels[second] - pixels[first]).sum(axis=-1), np.float64)
+    mean = np.mean([part.mean() for part in np.split(contrast, np.cumsum(sizes)[:-1]) if part.size] or [0])
+    length = np.repeat([1.0, 1.0, 0.5**0.5, 0.5**0.5], sizes)
+    return PixelPairs(first, second, price * length * np.exp(-contrast / (2 * max(float(mean), 1e-12))))
 
 
-def expand_labels(cost: Float64Array, boundary_costs: list[Float64Array]) -> Int64Array:
+def expand_labels(cost: Float64Array, pairs: PixelPairs) -> Int64Array:
     """Assign labels (Y, X) so that no expansion of one label gains anything; `cost` is (k, Y, X)."""
-    if len(cost) == 2:
-        return _expand(np.zeros(cost.shape[1:], np.int64), 1, cost, boundary_costs)
-    codes: Int64Array = np.argmin(cost, axis=0)
-    energy = compute_energy(codes, cost, boundary_costs)
+    flat = cost.reshape(len(cost), -1)
+    if len(flat) == 2:
+        return _expand(np.zeros(flat.shape[1], np.int64), 1, flat, pairs).reshape(cost.shape[1:])
+    codes: Int64Array = np.argmin(flat, axis=0)
+    energy = compute_energy(codes, flat, pairs)
     for _ in range(MAX_ROUNDS):
         before = energy
-        for alpha in range(len(cost)):
-            trial = _expand(codes, alpha, cost, boundary_costs)
-            if (value := compute_energy(trial, cost, boundary_costs)) < energy:
+        for alpha in range(len(flat)):
+            trial = _expand(codes, alpha, flat, pairs)
+            if (value := compute_energy(trial, flat, pairs)) < energy:
                 codes, energy = trial, value
         if energy >= before - 1e-6 * abs(before):
             break
-    return codes
+    return codes.reshape(cost.shape[1:])
 
 
-def compute_energy(codes: Int64Array, cost: Float64Array, boundary_costs: list[Float64Array]) -> float:
-    """Sum the costs of the labels of all pixels and of the boundaries between them."""
-    total = float(np.take_along_axis(cost, codes[np.newaxis], axis=0).sum())
-    for ((down, right), _), price in zip(NEIGHBOURS, boundary_costs, strict=True):
-        first, second = _pair_views(codes, down, right)
-        total += float(_pair_views(price, down, right)[0][first != second].sum())
-    return total
+def compute_energy(codes: NDArray[np.integer], cost: Float64Array, pairs: PixelPairs) -> float:
+    """Sum the costs (k, pixels) of the labels of all pixels, and those of the boundaries between them."""
+    labels = cost[codes, np.arange(len(codes))].sum()
+    return float(labels + pairs.price[codes[pairs.first] != codes[pairs.second]].sum())
 
 
-def _expand(codes: Int64Array, alpha: int, cost: Float64Array, boundary_costs: list[Float64Array]) -> Int64Array:
+def _expand(codes: Int64Array, alpha: int, cost: Float64Array, pairs: PixelPairs) -> Int64Array:
     """Find the best labels among those in which every pixel keeps its label or takes alpha.
 
     With x = 1 where a pixel takes alpha, a pair costs A at (0, 0), B at (0, 1), C at (1, 0) and nothing at (1, 1):
@@ -133,39 +142,24 @@ def _expand(codes: Int64Array, alpha: int, cost: Float64Array, boundary_costs: l
     negative.
     """
     max_flow = import_package("ortools.graph.python.max_flow", "the graph cut", "OR-Tools", "interactive")
-    take = cost[alpha].copy()
-    keep = np.take_along_axis(cost, codes[np.newaxis], axis=0)[0]
-    nodes = np.arange(codes.size).reshape(codes.shape)
-    source, sink = np.full(codes.size, codes.size), np.full(codes.size, codes.size + 1)
-    graph = max_flow.SimpleMaxFlow()
-    for ((down, right), _), price in zip(NEIGHBOURS, boundary_costs, strict=True):
-        (p, q), w = _pair_views(codes, down, right), _pair_views(price, down, right)[0]
-        a, b, c = w * (p != q), w * (p != alpha), w * (q != alpha)
-        take_p, take_q = _pair_views(take, down, right)
-        take_p += c - a
-        take_q -= c
-        first, second = _pair_views(nodes, down, right)
-        graph.add_arcs_with_capacity(first.ravel(), second.ravel(), _to_capacity(b + c - a))
+    n = len(codes)
+    p, q = codes[pairs.first], codes[pairs.second]
+    a, b, c = pairs.price * (p != q), pairs.price * (p != alpha), pairs.price * (q != alpha)
+    take = cost[alpha] + np.bincount(pairs.first, c - a, n) - np.bincount(pairs.second, c, n)
+    keep = cost[codes, np.arange(n)]
     # A node on the side of the sink takes alpha. Capacities are >= 0, so the smaller cost of both is subtracted.
     base = np.minimum(take, keep)
-    graph.add_arcs_with_capacity(source, nodes.ravel(), _to_capacity(take - base))
-    graph.add_arcs_with_capacity(nodes.ravel(), sink, _to_capacity(keep - base))
-    graph.solve(codes.size, codes.size + 1)
-    kept = np.zeros(codes.size + 2, bool)
+    graph = max_flow.SimpleMaxFlow()
+    for start, end, capacity in (
+        (pairs.first, pairs.second, b + c - a),
+        (np.full(n, n), np.arange(n), take - base),
+        (np.arange(n), np.full(n, n + 1), keep - base),
+    ):
+        graph.add_arcs_with_capacity(start, end, np.rint(capacity * STEPS).astype(np.int64))
+    graph.solve(n, n + 1)
+    kept = np.zeros(n + 2, bool)
     kept[graph.get_source_side_min_cut()] = True
-    return np.where(kept[: codes.size].reshape(codes.shape), codes, alpha)
-
-
-def _to_capacity(cost: Float64Array) -> Int64Array:
-    return np.rint(cost * STEPS).astype(np.int64).ravel()
-
-
-def _pair_views(values: Any, down: int, right: int) -> tuple[Any, Any]:
-    """Return views of all pixels that have a certain neighbour, and of that neighbour."""
-    height, width = values.shape[:2]
-    left = max(0, -right)
-    first = values[: height - down, left : width - max(0, right)]
-    return first, values[down:, left + right : width - max(0, right) + right]
+    return np.where(kept[:n], codes, alpha)
 
 
 GRAPH_CUT = Method(segment_graph_cut, GraphCut)

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import ndimage
 from skimage.measure import label
 
-from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage
 
@@ -59,22 +58,17 @@ class EasyImage:
         """True if the truth is objects on a background, 0."""
         return self.shape in OBJECTS
 
-    def _draw_shape(self, rows: Float64Array, columns: Float64Array) -> Int32Array:
-        """Draw 1 inside the shape and 0 outside, from coordinates in 0..1."""
-        if self.shape == "stripes":
-            return (np.floor(4 * (0.9 * columns + 0.1 * rows)) % 2).astype(np.int32)
-        if self.shape == "disks":
-            inside = (np.hypot(rows - 0.3, columns - 0.32) < 0.17) | (np.hypot(rows - 0.67, columns - 0.65) < 0.2)
-        else:
-            inside = (np.abs(rows - 0.47) < 0.25) & (np.abs(columns - 0.53) < 0.25)
-        return inside.astype(np.int32)
-
     def read(self) -> AnnotatedImage:
         """Draw the image and its truth: the connected parts of the shapes."""
         side = (np.arange(self.size) + 0.5) / self.size
         rows, columns = np.meshgrid(side, side, indexing="ij")
-        shape = self._draw_shape(rows, columns)
-        signal = shape - 0.5
+        if self.shape == "stripes":
+            is_inside = np.floor(4 * (0.9 * columns + 0.1 * rows)) % 2 == 1
+        elif self.shape == "disks":
+            is_inside = (np.hypot(rows - 0.3, columns - 0.32) < 0.17) | (np.hypot(rows - 0.67, columns - 0.65) < 0.2)
+        else:
+            is_inside = (np.abs(rows - 0.47) < 0.25) & (np.abs(columns - 0.53) < 0.25)
+        signal = is_inside - 0.5
         if self.shape == "ramp":
             signal = signal + RAMP * (columns - 0.5)
         if self.blur:
@@ -84,8 +78,8 @@ class EasyImage:
         values = levels * UNITS[self.dtype]
         if self.dtype != "float32":
             values = np.clip(np.rint(values), 0, np.iinfo(self.dtype).max)
-        parts = label(shape + 1, connectivity=1)
-        truth = np.where(shape > 0, parts, 0 if self.has_objects else parts).astype(np.int32)
+        parts = label(is_inside + 1, connectivity=1)
+        truth = np.where(is_inside, parts, 0 if self.has_objects else parts).astype(np.int32)
         return AnnotatedImage(values.astype(self.dtype), "YXS" if self.colour else "YX", [truth], False)
 
 

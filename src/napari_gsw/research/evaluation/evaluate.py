@@ -20,7 +20,6 @@ from scipy import sparse
 
 from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import JobOptions, Record, run_jobs
-from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.files.labels import write_labels
@@ -192,15 +191,12 @@ def score_image(
 def score_partition(labels: NDArray[Any], annotated: AnnotatedImage) -> dict[str, float]:
     """Compute all scores of a partition, averaged over annotators (boundaries against all), and against one."""
     rows = compute_scores(labels, annotated.human_labels, ignore_background=annotated.ignore_background)
-    overall = rows[-1]
+    overall = rows[-1]._asdict()
     return {
         "rand_one_human": rows[find_typical_human(annotated.human_labels)].rand,
         "rand_first_human": rows[0].rand,
-        "probabilistic_rand": overall.rand,
-        "adjusted_rand": overall.adjusted_rand,
-        "variation_of_information": overall.variation_of_information,
-        "covering": overall.covering,
-        "boundary_f": overall.boundary_f,
+        "probabilistic_rand": overall["rand"],
+        **{m: overall[m] for m in ("adjusted_rand", "variation_of_information", "covering", "boundary_f")},
         "best_overlap": float(np.mean([best_overlap(labels, human) for human in annotated.human_labels])),
         "n_regions": float(len(np.unique(labels))),
     }
@@ -224,24 +220,20 @@ def score_levels(outcome: MethodResult, annotated: AnnotatedImage) -> Record:
     sites, tree = outcome.result.problem.site_image, outcome.result.hierarchy
     # Labels of the sites at each threshold (thresholds, n + 1), 0 where there is no site.
     cuts = np.stack([np.concatenate(([0], tree.labels(threshold) + 1)) for threshold in THRESHOLDS])
-    ignores = annotated.ignore_background
-    scores = np.mean([_score_cuts(sites, cuts, human, ignores) for human in annotated.human_labels], axis=0)
-    columns = {name: column.tolist() for name, column in zip(LEVEL_MEASURES, scores.T, strict=True)}
+    scores = []
+    for human in annotated.human_labels:
+        # Pixels are counted once per site, and a cut adds up rows of that table.
+        mask = human != 0 if annotated.ignore_background else None
+        table = contingency_table(sites, human, mask)
+        numbers = np.unique(sites if mask is None else sites[mask])
+        for cut in cuts:
+            labels = np.unique(cut[numbers], return_inverse=True)[1]
+            sums = sparse.csr_array((np.ones(len(numbers), np.int64), (labels, np.arange(len(numbers)))))
+            rand, _, information, covered = score_table(sparse.csr_array(sums @ table))
+            scores.append((rand, information, covered))
+    means = np.reshape(scores, (-1, *cuts.shape[:1], len(LEVEL_MEASURES))).mean(axis=0)
+    columns = {name: column.tolist() for name, column in zip(LEVEL_MEASURES, means.T, strict=True)}
     return {LEVELS: {**columns, "n_regions": [float(cut.max()) for cut in cuts]}}
-
-
-def _score_cuts(sites: Int32Array, cuts: Int32Array, human: LabelImage, ignore_background: bool) -> Float64Array:
-    """Score cuts: pixels are counted once per site, and a cut adds up rows of that table."""
-    mask = human != 0 if ignore_background else None
-    table = contingency_table(sites, human, mask)
-    numbers = np.unique(sites if mask is None else sites[mask])
-    rows = []
-    for cut in cuts:
-        labels = np.unique(cut[numbers], return_inverse=True)[1]
-        sums = sparse.csr_array((np.ones(len(numbers), np.int64), (labels, np.arange(len(numbers)))))
-        rand, _, information, covered = score_table(sparse.csr_array(sums @ table))
-        rows.append((rand, information, covered))
-    return np.array(rows)
 
 
 def find_best_levels(rows: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Any]:

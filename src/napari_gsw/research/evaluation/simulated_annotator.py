@@ -52,19 +52,12 @@ class SimulatedAnnotator:
         return np.where(near & (self.wanted == label), label, seeds)
 
     def position_at(self, sites: Sites, site: int) -> Position | None:
-        """Return the position in a superpixel to paint the label that most of it wants, None if it wants none.
-
-        `sites` count from 1.
-        """
+        """Return where to paint the label that most of a superpixel, counted from 1, wants; None if it wants none."""
         labels = self.wanted[sites == site]
         if not labels.any():
             return None
         label = np.bincount(labels[labels > 0]).argmax()
         return find_centre(find_largest_part((sites == site) & (self.wanted == label)))
-
-    def dice(self, labels: NDArray[Any]) -> float:
-        """Return the mean Dice coefficient of the wanted labels."""
-        return mean_dice(labels, self.wanted, self.wanted > 0)
 
 
 class ScribbleState(NamedTuple):
@@ -82,8 +75,8 @@ Chooser = Callable[[ScribbleState], Position | None]
 
 def choose_random(state: ScribbleState) -> Position | None:
     """Choose any pixel that is wanted and not painted."""
-    left = np.flatnonzero((state.annotator.wanted > 0) & (state.seeds == 0))
-    return _to_position(int(state.rng.choice(left)), state.seeds.shape) if left.size else None
+    left = np.argwhere((state.annotator.wanted > 0) & (state.seeds == 0))
+    return tuple(left[state.rng.integers(len(left))].tolist()) if len(left) else None
 
 
 def choose_largest_error(state: ScribbleState) -> Position | None:
@@ -104,14 +97,12 @@ def make_site_chooser(next_site: Callable[[ScribbleState], int | None]) -> Choos
     return choose_position
 
 
-def _find_query(state: ScribbleState) -> int | None:
+@make_site_chooser
+def choose_query(state: ScribbleState) -> int | None:
+    """Choose the position of the next query, see :mod:`napari_gsw.core.posterior.active_learning`."""
     assert state.outcome.result is not None
     query = next_query(state.outcome.result.summary)
     return None if query is None else query.site
-
-
-# Choose the position of the next query, see :mod:`napari_gsw.core.posterior.active_learning`.
-choose_query = make_site_chooser(_find_query)
 
 
 class ScribbleCurve(NamedTuple):
@@ -140,7 +131,7 @@ def simulate_scribbles(
         start = time.perf_counter()
         outcome = segment(image, choice, seed, seeds=seeds)
         curve.seconds.append(time.perf_counter() - start)
-        curve.dice.append(annotator.dice(outcome.labels))
+        curve.dice.append(mean_dice(outcome.labels, annotator.wanted, annotator.wanted > 0))
         position = chooser(ScribbleState(annotator, seeds, outcome, rng)) if count < n_scribbles else None
         if position is None:
             break
@@ -157,8 +148,4 @@ def find_largest_part(mask: BoolArray) -> BoolArray:
 def find_centre(mask: BoolArray) -> Position:
     """Find the pixel of a mask that is farthest from its outside and from the border of the image."""
     distance = ndimage.distance_transform_edt(np.pad(mask, 1))[(slice(1, -1),) * mask.ndim]
-    return _to_position(int(np.argmax(distance)), mask.shape)
-
-
-def _to_position(index: int, shape: tuple[int, ...]) -> Position:
-    return tuple(int(i) for i in np.unravel_index(index, shape))
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), mask.shape))

@@ -20,9 +20,8 @@ from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
-from napari_gsw.core.sampler.chain import step
+from napari_gsw.core.sampler.chain import ACCEPTED, PROPOSED, step
 from napari_gsw.core.sampler.greedy import climb_to_maximum
-from napari_gsw.core.sampler.tempering import TemperedChain
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.files.images import read_image
@@ -230,7 +229,7 @@ def _search(problem: Problem, settings: Settings, seed: int, seconds: float) -> 
         "best": [*(best_after(run, part * seconds) for part in FRACTIONS), end.log_posterior],
         "sweeps": len(run["value"]),
         "clusters": end.n_clusters,
-        "swap_rate": chain.swap_rate.round(4).tolist() if isinstance(chain, TemperedChain) else [],
+        "swap_rate": (chain.exchanges[:, ACCEPTED] / chain.exchanges[:, PROPOSED]).round(4).tolist(),
     }
 
 

@@ -12,7 +12,6 @@ Prints the three numbers that calibrate that probability (core/posterior/objects
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, LabelImage
+from napari_gsw.core.array_types import BoolArray, Float64Array, LabelImage
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import Network
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, predict_objects
@@ -33,6 +32,7 @@ from napari_gsw.core.posterior.objects import MIN_PROBABILITY
 from napari_gsw.core.posterior.result import Result
 from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.settings.presets import preset
+from napari_gsw.core.sites.site_values import find_site_majority
 from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.files.results import write_csv
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
@@ -63,7 +63,7 @@ def extract_cues(values: NDArray[Any], labels: LabelImage, network: Network) -> 
     sites = make_object_sites(fragments, np.ones(fragments.shape, bool))
     graph = build_region_graph(NormalizedImage(maps[..., :1], False), sites)
     is_fragment = mark_fragments(sites, fragments)
-    label = _majority(sites, labels)
+    label = find_site_majority(sites, int(sites.max()), labels)
     sums = sum_fragments(sites, maps)
     i, j = graph.edges.T
     pairs = is_fragment[i] & is_fragment[j] & ((label[i] > 0) | (label[j] > 0))
@@ -73,12 +73,6 @@ def extract_cues(values: NDArray[Any], labels: LabelImage, network: Network) -> 
         compute_pair_cues(sites, maps, sums, graph.edges[pairs]),
         (label[i] == label[j])[pairs],
     )
-
-
-def learn(images: Sequence[ObjectImage]) -> ObjectModel:
-    """Learn both forests."""
-    fragments, is_object, pairs, is_same = zip(*images, strict=True)
-    return ObjectModel(fit_trees(fragments, is_object, parameters=TREES), fit_trees(pairs, is_same, parameters=TREES))
 
 
 def learn_folds(folder: str, out: str, networks: str) -> None:
@@ -96,7 +90,9 @@ def learn_folds(folder: str, out: str, networks: str) -> None:
     Path(out).mkdir(parents=True, exist_ok=True)
     for fold in [None, *range(len(folds))]:
         kept = [image for number, image in enumerate(images) if number % len(folds) != fold]
-        learn([*kept, *more]).save(Path(out, "objects.json" if fold is None else f"objects_fold{fold}.json"))
+        rows, is_object, pairs, is_same = zip(*kept, *more, strict=True)
+        model = ObjectModel(fit_trees(rows, is_object, parameters=TREES), fit_trees(pairs, is_same, parameters=TREES))
+        model.save(Path(out, "objects.json" if fold is None else f"objects_fold{fold}.json"))
 
 
 def write_reliability(folder: str, out: str, networks: str) -> None:
@@ -119,7 +115,7 @@ def list_pairs(result: Result, labels: LabelImage) -> tuple[Float64Array, BoolAr
     """List the probability (pairs,) that touching fragments are one object, and whether labels (h, w) say so."""
     problem = result.problem
     assert problem.signal is not None
-    label = _majority(problem.site_image, labels)
+    label = find_site_majority(problem.site_image, problem.n, labels)
     i, j = problem.edges.T
     bright = np.bincount(problem.site_image.ravel(), problem.signal.ravel() > OBJECT_SIGNAL / 2, problem.n + 1)[1:]
     is_fragment = 2 * bright > count_site_pixels(problem)
@@ -142,19 +138,11 @@ def fit_calibration(probability: Float64Array, is_same: NDArray[Any]) -> Float64
 def tabulate_reliability(probability: Float64Array, is_same: NDArray[Any], bins: int = 10) -> list[list[float]]:
     """Tabulate by bins of the probability: its range, the number of pairs, its mean and how often it is so."""
     index = np.minimum((probability * bins).astype(int), bins - 1)
-    rows = []
-    for k in range(bins):
-        chosen = index == k
-        means = [float(v[chosen].mean()) if chosen.any() else float("nan") for v in (probability, is_same)]
-        rows.append([k / bins, (k + 1) / bins, float(chosen.sum()), *means])
-    return rows
-
-
-def _majority(sites: LabelImage, labels: LabelImage) -> Int64Array:
-    """Return the label (n,) that most pixels of each superpixel have."""
-    n, k = int(sites.max()), int(labels.max()) + 1
-    pairs = np.bincount(sites.ravel().astype(np.int64) * k + labels.ravel(), minlength=(n + 1) * k)
-    return np.asarray(pairs.reshape(n + 1, k)[1:].argmax(axis=1))
+    count = np.bincount(index, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        mean, share = (np.bincount(index, values, bins) / count for values in (probability, is_same))
+    edges = np.arange(bins + 1) / bins
+    return [list(map(float, row)) for row in zip(edges[:-1], edges[1:], count, mean, share, strict=True)]
 
 
 if __name__ == "__main__":
