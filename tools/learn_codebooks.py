@@ -15,9 +15,8 @@ from pathlib import Path
 import imageio.v3 as iio
 from tqdm import tqdm
 
-from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.codebook import Codebook, to_codebook_space
 from napari_gsw.core.features.texture import compute_texture
-from napari_gsw.core.features.words import to_codebook_space
 from napari_gsw.core.image.normalized_image import normalize_image
 
 PIXELS = 400_000

@@ -25,7 +25,7 @@ from napari_gsw.batch import interruption
 from napari_gsw.batch.jobs import Record
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.image.normalized_image import check_image, select_channels
+from napari_gsw.core.image.normalized_image import read_channels
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline import sampling_run
@@ -153,7 +153,7 @@ class ReferenceImage(NamedTuple):
         """Read the image, with its axes in the order of `axes` where both are known, and the scribbles."""
         image, file_axes = read_image(self.image)
         painted = read_labels(self.painted)
-        shape = select_channels(image, check_image(image, file_axes))[0].shape[:-1]
+        shape = read_channels(image, file_axes)[0].shape[:-1]
         if painted.shape != shape:
             raise InputError(
                 f"{self.painted.name!r} must have the shape of {self.image.name!r}: {shape}, not {painted.shape}"

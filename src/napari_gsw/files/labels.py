@@ -260,7 +260,7 @@ def write_values(
                 stored[part] = read(level, part)
 
             grid = make_grid(values.shape, stored.chunks, WRITTEN_PIXELS)
-            map_blocks(write, [(grid.inside(index),) for index in grid], lambda done: None)
+            map_blocks(write, [(grid.slices(index),) for index in grid], lambda done: None)
         else:
             stored[...] = values
         # A pixel of a coarser level is a pixel of the finest one: the translation is the same.

@@ -14,7 +14,7 @@ from skimage import color
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.image.lazy import is_lazy, open_lazy_image, read
-from napari_gsw.core.image.normalized_image import fill_outside_mask, find_nonfinite_pixels, normalize_image
+from napari_gsw.core.image.normalized_image import fill_outside_mask, normalize_image
 from napari_gsw.core.posterior.result import Result, Trace
 
 DPI = 150
@@ -31,9 +31,7 @@ def middle_slice(volume: NDArray[Any]) -> NDArray[Any]:
 
 def to_rgb(image: NDArray[Any], axes: str = "auto") -> Float64Array:
     """Convert an image, or the middle slice of a volume, to RGB in 0..1, (y, x, 3); other channels become grey."""
-    nonfinite = find_nonfinite_pixels(image, axes)
-    if nonfinite is not None:  # pixels outside a mask, which a figure shows nevertheless
-        image = fill_outside_mask(image, axes, lambda _: ~nonfinite)
+    image = fill_outside_mask(image, axes, lambda shape: np.zeros(shape, bool))  # a figure shows all pixels
     normalized = normalize_image(image, axes)
     if normalized.rgb:
         rgb: Float64Array = np.asarray(color.lab2rgb(normalized.channels), dtype=np.float64)
@@ -58,7 +56,7 @@ def draw_overlay(image: NDArray[Any], labels: NDArray[Any], axes: str = "auto") 
     if is_lazy(image):
         lazy_image = open_lazy_image(image, axes)
         step = -(-max(lazy_image.shape) // MAX_DRAWN)
-        image, axes, labels = lazy_image.every(step), lazy_image.axes, subsample(labels, step)
+        image, axes, labels = lazy_image.read(step), lazy_image.axes, subsample(labels, step)
     labels = middle_slice(labels)
     numbers, flat = np.unique(labels, return_inverse=True)
     base = to_rgb(image, axes)

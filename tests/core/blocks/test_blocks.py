@@ -45,8 +45,8 @@ def mosaic_of(image, block):
     grid = make_grid(image.shape, block, int(np.prod(block)))
     pieces, numbers = [], []
     for index in grid:
-        found, local = np.unique(np.append(0, image[grid.inside(index)]), return_inverse=True)
-        pieces.append(CompressedArray.of(local[1:].reshape(image[grid.inside(index)].shape)))
+        found, local = np.unique(np.append(0, image[grid.slices(index)]), return_inverse=True)
+        pieces.append(CompressedArray.of(local[1:].reshape(image[grid.slices(index)].shape)))
         numbers.append(found.astype(np.int32))
     return BlockedLabels(grid, pieces, numbers)
 
@@ -87,9 +87,9 @@ def test_a_grid_covers_an_image_once():
         grid = make_grid(shape, chunks, most)
         seen = np.zeros(shape, int)
         for index in grid:
-            seen[grid.inside(index)] += 1
+            seen[grid.slices(index)] += 1
         assert (seen == 1).all()
-        assert max(np.prod([s.stop - s.start for s in grid.inside(i)]) for i in grid) <= 3 * most
+        assert max(np.prod([s.stop - s.start for s in grid.slices(i)]) for i in grid) <= 3 * most
         parts = [len(range(s.start, s.stop)) for part in spread_tiles(shape, 10, 5) for s in part]
         assert max(parts) <= 5
 
@@ -311,7 +311,7 @@ def test_noise_is_taken_off_in_blocks_as_in_memory(axes, shape, error):
     assert np.abs(normalize_image(image, axes, context.span._replace(noise=None)).channels - whole)[..., 0].mean() > 3
     unit = 100 * 20 / (context.span.high - context.span.low).max()
     for index in context.grid:
-        around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
+        around, inside = context.grid.slices(index, context.halo), context.grid.slices(index)
         part = context.picture_of(context.pixels(around)).channels[crop(around, inside)]
         assert np.abs(part - whole[inside]).max() < error * unit
 
@@ -380,7 +380,7 @@ def test_pyramids_and_groups_give_their_finest_level(tmp_path):
     assert is_lazy(group)
     found = open_lazy_image(group)
     assert (found.letters, found.axes, found.shape) == (".C.YX", "CYX", (80, 90))
-    assert np.array_equal(found.read_all(), plane[0, :, 0])
+    assert np.array_equal(found.read(), plane[0, :, 0])
     fine, coarse = da.from_array(image, chunks=40), da.from_array(image[::2, ::2], chunks=40)
     assert open_lazy_image([fine, coarse]).array is fine
     here = gsw.prepare(image)

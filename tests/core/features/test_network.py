@@ -38,7 +38,7 @@ def test_tiles_and_threads_change_nothing(monkeypatch):
     image = colours(70, 620)
     at_once = network.predict(image)
     monkeypatch.setattr(networks, "TILE", 220)
-    assert len(networks.split_into_tiles(620)) == 3
+    assert len(networks.cut_into_tiles(620)) == 4
     one, two = network.predict(image, n_threads=1), network.predict(image, n_threads=2)
     for tiled in (one, two):
         assert np.abs(tiled.fine - at_once.fine).max() < 1e-6

@@ -11,9 +11,8 @@ from scipy.sparse import csr_array
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.features.codebook import Codebook
+from napari_gsw.core.features.codebook import Codebook, bin_luminance, make_histograms, smear_counts, to_codebook_space
 from napari_gsw.core.features.texture import TEXTURE_SCALES, compute_texture
-from napari_gsw.core.features.words import bin_luminance, make_histograms, smear_counts, to_codebook_space
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.sample_data import mosaic
 

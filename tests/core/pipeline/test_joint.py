@@ -8,9 +8,8 @@ from skimage.data import astronaut, coffee
 
 import napari_gsw as gsw
 from law_problems import check
-from napari_gsw.core.features.codebook import load_builtin_codebook
+from napari_gsw.core.features.codebook import choose_colour_codebook, load_builtin_codebook
 from napari_gsw.core.features.site_features import ImageFeatures
-from napari_gsw.core.features.words import choose_colour_codebook
 from napari_gsw.core.graph.couplings import compute_couplings
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import build_region_graph

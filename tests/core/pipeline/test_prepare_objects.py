@@ -275,7 +275,8 @@ def test_plain_shapes_out_of_focus_are_seen_sharply():
         easy = EasyImage("disks", blur=blur, noise=10)
         seen = predict_objects(easy.read().image, network)[..., INSIDE]
         unsure = np.count_nonzero((seen > 0.1) & (seen < 0.9))
-        plain = _predict_two_scales(to_uint8(easy.read().image), network)[..., INSIDE]
+        image = to_uint8(easy.read().image)
+        plain = _predict_two_scales(image.tobytes(), image.shape, network)[..., INSIDE]
         assert bool(unsure < np.count_nonzero((plain > 0.1) & (plain < 0.9))) is less
 
 

@@ -8,7 +8,7 @@ from skimage.draw import disk
 from skimage.measure import label
 
 import napari_gsw as gsw
-from napari_gsw.core.image.foreground_signal import make_signal_image
+from napari_gsw.core.image.foreground_signal import normalize_images
 from napari_gsw.core.posterior.objects import (
     assign_pixels,
     find_objects,
@@ -22,18 +22,18 @@ from pictures import CENTRES, cells
 
 def test_background_is_about_nothing_and_objects_about_fifty():
     image, truth = cells()
-    found = make_signal_image(image).channels[..., 0]
+    found = normalize_images([image], has_objects=True)[0].channels[..., 0]
     assert abs(np.median(found[truth == 0])) < 5
     inner = [np.median(found[truth == k]) for k in range(1, 8)]
     assert min(inner) > 25
     assert max(inner) < 4 * min(inner)  # brightness itself differs more than three times above the background
-    assert not make_signal_image(np.full((9, 9), 7, np.uint8)).channels.any()
+    assert not normalize_images([np.full((9, 9), 7, np.uint8)], has_objects=True)[0].channels.any()
 
 
 def test_dark_stains_are_objects_too():
     image, truth = cells()
     stained = np.stack([255 - image, 255 - image // 2, np.full_like(image, 240)], axis=-1)
-    found = make_signal_image(stained).channels[..., 0]
+    found = normalize_images([stained], has_objects=True)[0].channels[..., 0]
     assert np.median(found[truth > 0]) > 25 > 10 > abs(np.median(found[truth == 0]))
 
 

@@ -50,7 +50,7 @@ def test_levels_are_painted_where_they_are_looked_at():
     sites = np.arange(1500 * 1100).reshape(1500, 1100) % 40
     grid = make_grid(sites.shape, (400, 300), 120_000)
     mosaic = BlockedLabels(
-        grid, [CompressedArray.of(sites[grid.inside(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
+        grid, [CompressedArray.of(sites[grid.slices(i)]) for i in grid], [np.arange(40, dtype=np.int32)] * len(grid)
     )
     values = np.arange(40, dtype=np.uint16) ** 2
     levels = make_image_levels(LazySiteImage(mosaic, values), make_site_levels(mosaic), 2)

@@ -25,20 +25,21 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
-from napari_gsw.core.features.input_maps import InputMaps, make_sites, open_input_maps, select_site_image, sites_source
-from napari_gsw.core.features.network import HALO, STRIDE, load_network
-from napari_gsw.core.features.site_features import BlockFeatures
-from napari_gsw.core.features.texture import compute_texture
-from napari_gsw.core.features.words import (
+from napari_gsw.core.features.codebook import (
+    Codebook,
     bin_luminance,
     choose_colour_codebook,
     choose_texture_codebook,
+    load_builtin_codebook,
     make_histograms,
     smear_counts,
     to_codebook_space,
     to_lab,
 )
+from napari_gsw.core.features.input_maps import InputMaps, make_sites, open_input_maps, select_site_image, sites_source
+from napari_gsw.core.features.network import HALO, STRIDE, load_network
+from napari_gsw.core.features.site_features import BlockFeatures
+from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.graph.map_evidence import SiteMaps, summarize_sums_of_maps
 from napari_gsw.core.graph.region_graph import (
     RegionGraph,
@@ -50,13 +51,12 @@ from napari_gsw.core.graph.region_graph import (
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Grid, Index, Slices, crop, spread_tiles
 from napari_gsw.core.image.denoise import HALO as DENOISE_HALO
-from napari_gsw.core.image.foreground_signal import SignalScale, compute_signal, estimate_signal_scale, signal_to_image
+from napari_gsw.core.image.foreground_signal import SignalScale, compute_signal, estimate_signal_scale
 from napari_gsw.core.image.lazy import LazyImage
 from napari_gsw.core.image.normalized_image import (
     IntensityRange,
     NormalizedImage,
     check_image,
-    estimate_denoised_range,
     estimate_range,
     fill_nonfinite,
     find_nonfinite,
@@ -133,8 +133,7 @@ class BlockContext:
     def picture_of(self, values: NDArray[Any]) -> NormalizedImage:
         """Normalize values of a part of the image, in this thread alone, since blocks run in parallel."""
         if self.settings.signal == "objects":
-            signal = compute_signal(values.astype(np.float64), self.levels, self.spacing, threads=1)
-            return signal_to_image(signal, self.spacing)
+            return compute_signal(values, self.levels, self.spacing, threads=1)
         return replace(normalize_image(values, self.axes, self.span, threads=1), spacing=self.spacing)
 
     @property
@@ -186,7 +185,7 @@ class Block:
 def describe_block(context: BlockContext, index: Index) -> Block:
     """Read a block with its surroundings and describe it."""
     settings, maps = context.settings, context.maps
-    around, inside = context.grid.around(index, context.halo), context.grid.inside(index)
+    around, inside = context.grid.slices(index, context.halo), context.grid.slices(index)
     core = crop(around, inside)
     image = context.picture_of(context.pixels(around))
     sites = _make_block_sites(context, image, around)
@@ -216,8 +215,8 @@ def describe_block(context: BlockContext, index: Index) -> Block:
         network = load_network(settings.network, "photo")
         assert network is not None
         # It needs a wider halo, from a multiple of the stride on, so that coarse pixels are those of the whole image.
-        wide = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.around(index, HALO))
-        read = context.grid.around(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else wide
+        wide = tuple(slice(s.start - s.start % STRIDE, s.stop) for s in context.grid.slices(index, HALO))
+        read = context.grid.slices(index, HALO + STRIDE + context.noise_reach) if context.noise_reach else wide
         lab = to_lab(context.picture_of(context.pixels(read)))[crop(read, wide)]
         output = network.predict(np.ascontiguousarray(lab), n_threads=1)  # blocks run in parallel
         planes["drawn"] = output.fine[..., 0][crop(wide, inside)]
@@ -248,8 +247,8 @@ def describe_borders(
     halo: int | None = None,
 ) -> dict[tuple[int, int], BlockBorder]:
     """Describe the borders of a block: `sites` with a halo, its own `pieces`, and images of which borders are kept."""
-    around = context.grid.around(index, context.halo if halo is None else halo)
-    inside = context.grid.inside(index)
+    around = context.grid.slices(index, context.halo if halo is None else halo)
+    inside = context.grid.slices(index)
     sides = {}
     for axis, end in itertools.product(range(pieces.ndim), (LOW, HIGH)):
         if index[axis] == (0 if end == LOW else context.grid.counts[axis] - 1):
@@ -365,10 +364,7 @@ def _estimate_context(context: BlockContext, codebook: Codebook | None, given: M
         levels = estimate_signal_scale(samples, rgb, settings.calm, context.spacing)
         sampled = context = replace(context, maps=maps, levels=levels)
     else:
-        if settings.calm:
-            span, samples = estimate_denoised_range(samples, rgb)
-        else:
-            span = estimate_range(samples, rgb)
+        span, samples = estimate_range(samples, rgb, settings.calm)
         context = replace(context, maps=maps, span=span)
         sampled = replace(context, span=span._replace(noise=None))  # these tiles are denoised already
     books: dict[str, Codebook] = {}

@@ -119,7 +119,7 @@ def fit_reduction(samples: Sequence[NDArray[Any]], components: int) -> ChannelRe
     """Fit the reduction of a map to a number of components, from samples (..., C) of it."""
     channels = samples[0].shape[-1]
     if channels <= components:
-        return ChannelReduction(estimate_range(samples, False), np.zeros(0), np.zeros((0, 0)))
+        return ChannelReduction(estimate_range(samples, False)[0], np.zeros(0), np.zeros((0, 0)))
     every = max(1, sum(sample.size // channels for sample in samples) // LEARNT_PIXELS)
     rows = np.concatenate([sample.reshape(-1, channels)[::every] for sample in samples]).astype(np.float64)
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
@@ -304,7 +304,7 @@ def open_input_maps(
         samples = [opened.read(tile) for tile in tiles or (None,)]
         blocks = make_grid(shape, (1,) * len(shape), CHECKED_PIXELS) if tiles and is_lazy(opened.array) else None
         # Tiles may be constant where the map is not. No more is read than needed.
-        rest = () if blocks is None else (opened.read(blocks.inside(index)) for index in blocks)
+        rest = () if blocks is None else (opened.read(blocks.slices(index)) for index in blocks)
         first = samples[0].flat[0]
         if all((values == first).all() for values in chain(samples, rest)):
             raise InputError(f"{name} is {first:g} everywhere, so it has no effect; leave it out")

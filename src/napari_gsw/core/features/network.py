@@ -3,24 +3,20 @@
 The package holds two networks: ``data/network_KIND.onnx`` is the graph of operations, and ``data/network_KIND.npz``
 its weights. A user's network is another file of weights for the same graph.
 
-Each tile is computed by one thread, so the result does not depend on the number of threads. A tile is extended by the
-reach of the network and begins at a multiple of its stride, so the result does not depend on the tiles either, but for
-rounding.
+Each tile is computed by one thread, extended by the reach of the network, and begins at a multiple of its stride, so
+the result depends neither on the threads nor, but for rounding, on the tiles.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import itertools
 import json
 import logging
 import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
-from importlib import resources
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +26,8 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import ChannelImage, Float32Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.block_grid import crop
+from napari_gsw.core.image.block_grid import Grid, Index, crop
+from napari_gsw.core.jit import PACKAGE
 from napari_gsw.core.special import expit
 from napari_gsw.core.threads import count_cores
 
@@ -73,7 +70,7 @@ class Network:
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
-        graph = (resources.files("napari_gsw") / "data" / f"network_{kind}.onnx").read_bytes()
+        graph = builtin_path(kind, "onnx").read_bytes()
         self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._n_channels = [int(output.shape[1]) for output in self._session.get_outputs()]
 
@@ -84,13 +81,12 @@ class Network:
 
     def predict(self, lab: ChannelImage, n_threads: int | None = None) -> NetworkMaps:
         """Compute the maps of an image or a part of it, Lab (h, w, 3), so many tiles at a time (default: cores)."""
-        height, width = lab.shape[:2]
-        maps = NetworkMaps(*(np.empty((height, width, n), np.float32) for n in [*self._n_channels, 0][:2]))
-        tiles = list(itertools.product(split_into_tiles(height), split_into_tiles(width)))
+        shape = lab.shape[:2]
+        maps = NetworkMaps(*(np.empty((*shape, n), np.float32) for n in [*self._n_channels, 0][:2]))
+        tiles = Grid(tuple(cut_into_tiles(length) for length in shape))
 
-        def compute(tile: tuple[slice, slice]) -> None:
-            sides = zip(tile, (height, width), strict=True)
-            around = tuple(slice(max(0, s.start - HALO), min(n, s.stop + HALO)) for s, n in sides)
+        def compute(index: Index) -> None:
+            tile, around = tiles.slices(index), tiles.slices(index, HALO)
             for whole_map, tile_map in zip(maps, self._predict_tile(lab[around]), strict=False):
                 whole_map[tile] = tile_map[crop(around, tile)]
 
@@ -112,15 +108,14 @@ class Network:
         return maps
 
 
-def split_into_tiles(length: int) -> list[slice]:
-    """Split an axis into about equally long tiles, each starting at a multiple of the stride.
+def cut_into_tiles(length: int) -> tuple[int, ...]:
+    """Return where about equally long tiles of an axis begin, at multiples of the stride, and its length.
 
-    >>> split_into_tiles(2000)
-    [slice(0, 992, None), slice(992, 2000, None)]
+    >>> cut_into_tiles(2000)
+    (0, 992, 2000)
     """
     count = -(-length // TILE)
-    ends = [0, *(round(k * length / count / STRIDE) * STRIDE for k in range(1, count)), length]
-    return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
+    return (0, *(round(k * length / count / STRIDE) * STRIDE for k in range(1, count)), length)
 
 
 def load_weights(path: str | PathLike[str], kind: str) -> tuple[dict[str, Float32Array], str]:
@@ -149,7 +144,7 @@ def load_weights(path: str | PathLike[str], kind: str) -> tuple[dict[str, Float3
 
 @cache
 def _expected_shapes(kind: str) -> dict[str, tuple[int, ...]]:
-    with (resources.files("napari_gsw") / "data" / f"network_{kind}.npz").open("rb") as file, np.load(file) as content:
+    with np.load(builtin_path(kind, "npz")) as content:
         return {name: content[name].shape for name in content.files if name != "about"}
 
 
@@ -162,6 +157,11 @@ def hash_weights(arrays: Mapping[str, NDArray[np.float16]]) -> str:
     return digest.hexdigest()
 
 
+def builtin_path(kind: str, ending: str) -> Path:
+    """Return a file of the network of a kind that comes with the package."""
+    return PACKAGE / "data" / f"network_{kind}.{ending}"
+
+
 def load_network(name: str, kind: str) -> Network | None:
     """Load the network that a setting names: ``shipped``, ``none`` or a path.
 
@@ -169,15 +169,12 @@ def load_network(name: str, kind: str) -> Network | None:
     """
     if name == "none":
         return None
-    if not has_onnxruntime():
-        if name != "shipped":
-            raise InputError(
-                f'network {name!r} needs onnxruntime, which is missing. Run: pip install "napari-gsw[networks]"'
-            )
-        _warn_missing()
-        return None
     if name == "shipped":
-        return load_builtin_network(kind)
+        return load_builtin_network(kind) if has_onnxruntime() else _warn_missing()
+    if not has_onnxruntime():
+        raise InputError(
+            f'network {name!r} needs onnxruntime, which is missing. Run: pip install "napari-gsw[networks]"'
+        )
     try:
         modified = Path(name).stat().st_mtime_ns
     except OSError as reason:
@@ -190,16 +187,10 @@ def has_onnxruntime() -> bool:
     return importlib.util.find_spec("onnxruntime") is not None
 
 
-def onnxruntime_version() -> str:
-    """Return the version of onnxruntime that is installed."""
-    return version("onnxruntime")
-
-
 @cache
 def load_builtin_network(kind: str) -> Network:
     """Load the network of a kind that comes with the package."""
-    with resources.as_file(resources.files("napari_gsw") / "data" / f"network_{kind}.npz") as path:
-        network = Network.load(path, kind)
+    network = Network.load(builtin_path(kind, "npz"), kind)
     if network.sha256 != BUILTIN_SHA256[kind]:
         raise InputError(f"the weights of network {kind} in the package are not the original ones: install it again")
     return network

@@ -7,9 +7,8 @@ mirror image: trained on a few hundred images, it does not see both alike.
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,6 @@ DEPTH_WIDTH, MIN_DEPTH_WIDTH, DEPTH_CONTRAST = 6.0, 2.0, 3.0
 SPECKLE_WIDTH, MAX_SLICE_ZOOM = 0.5, 2.0
 # Maps of the last images are kept, since a scribble makes the problem of an image anew.
 CACHED_MAPS = 2
-_cache: OrderedDict[str, Float32Array] = OrderedDict()
 
 
 def to_uint8(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -101,12 +99,7 @@ def rescale(image: NDArray[np.uint8], zoom: float, min_side: int = 16) -> NDArra
 def predict_objects(values: NDArray[Any], network: Network) -> Float32Array:
     """Predict the maps (h, w, 5) of an image (h, w) or (h, w, c) of any type; see ``INSIDE`` and so on."""
     image = _to_network_rgb(values)
-    key = f"{network.sha256}{image.shape}{hashlib.sha256(np.ascontiguousarray(image).data).hexdigest()}"
-    if key not in _cache:
-        _cache[key] = _predict_two_scales(image, network)
-        while len(_cache) > CACHED_MAPS:
-            _cache.popitem(last=False)
-    return _cache[key]
+    return _predict_two_scales(image.tobytes(), image.shape, network)
 
 
 def are_too_large(values: NDArray[Any], maps: Float32Array, network: Network) -> bool:
@@ -154,8 +147,9 @@ def _to_network_rgb(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.rint(sharpen(image.astype(np.float32), width, STEP)).astype(np.uint8)
 
 
-def _predict_two_scales(image: NDArray[np.uint8], network: Network) -> Float32Array:
-    pixels = image.shape[0] * image.shape[1]
+@lru_cache(CACHED_MAPS)
+def _predict_two_scales(content: bytes, shape: tuple[int, ...], network: Network) -> Float32Array:
+    image, pixels = np.frombuffer(content, np.uint8).reshape(shape), shape[0] * shape[1]
     first = float(np.clip(np.sqrt(FIRST_PIXELS / pixels), MIN_FIRST_ZOOM, 1))
     maps = _predict(image, network, first)
     second = float(np.clip(BEST_WIDTH / estimate_object_width(maps), MIN_ZOOM, MAX_ZOOM))

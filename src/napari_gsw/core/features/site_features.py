@@ -13,19 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import BoolArray, ChannelImage, Float64Array, Int32Array, Int64Array, Sites
+from napari_gsw.core.features import codebook as words
 from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
 from napari_gsw.core.features.network import NetworkMaps, load_network
 from napari_gsw.core.features.texture import compute_texture
-from napari_gsw.core.features.words import (
-    bin_luminance,
-    choose_colour_codebook,
-    choose_texture_codebook,
-    make_histograms,
-    smear_counts,
-    stack_histograms,
-    to_codebook_space,
-    to_lab,
-)
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
@@ -63,24 +54,23 @@ class ImageFeatures:
     @cached_property
     def codebook(self) -> Codebook:
         """Colour words of all images."""
-        return choose_colour_codebook(self.images, self._masks, self.settings, self._codebook)
+        return words.choose_colour_codebook(self.images, self._masks, self.settings, self._codebook)
 
     @cached_property
     def colour(self) -> csr_array:
         """Histograms of the colour words, or luminance bins, that the settings ask for."""
         if self.settings.likelihood == "luminance":
-            return self._count([bin_luminance(image, self.settings.bins) for image in self.images])
+            return self._count([words.bin_luminance(image, self.settings.bins) for image in self.images])
         book = self.codebook
-        words = [book.words(to_codebook_space(image, book.space)) for image in self.images]
-        return stack_histograms(
-            [smear_counts(make_histograms(w, s), book) for w, s in zip(words, self.sites, strict=True)]
-        )
+        found = [book.words(words.to_codebook_space(image, book.space)) for image in self.images]
+        histograms = [words.make_histograms(w, sites) for w, sites in zip(found, self.sites, strict=True)]
+        return words.stack_histograms([words.smear_counts(counts, book) for counts in histograms])
 
     @cached_property
     def texture(self) -> csr_array:
         """Histograms of the texture words that the settings ask for."""
         values = [compute_texture(image.luminance) for image in self.images]
-        book = choose_texture_codebook(values, self._masks, self.settings.texture_words)
+        book = words.choose_texture_codebook(values, self._masks, self.settings.texture_words)
         return self._count([book.words(v) for v in values])
 
     @cached_property
@@ -89,7 +79,7 @@ class ImageFeatures:
         book = load_builtin_codebook("lab")
         if self.settings.likelihood == "words" and self.codebook is book:
             return self.colour
-        return self._count([book.words(to_lab(image)) for image in self.images], len(book.centres))
+        return self._count([book.words(words.to_lab(image)) for image in self.images], len(book.centres))
 
     @cached_property
     def photo_texture(self) -> csr_array:
@@ -133,7 +123,7 @@ class ImageFeatures:
         """Output of the network for each image."""
         network = load_network(self.settings.network, "photo")
         assert network is not None
-        return [network.predict(to_lab(image)) for image in self.images]
+        return [network.predict(words.to_lab(image)) for image in self.images]
 
     @cached_property
     def embedding(self) -> Float64Array:
@@ -150,8 +140,9 @@ class ImageFeatures:
             sums[in_image] = sum_over_faces(maps.fine[..., 0], sites, local_edges)
         return sums
 
-    def _count(self, words: list[NDArray[np.int32]], n_words: int | None = None) -> csr_array:
-        return stack_histograms([make_histograms(w, s, n_words) for w, s in zip(words, self.sites, strict=True)])
+    def _count(self, found: list[NDArray[np.int32]], n_words: int | None = None) -> csr_array:
+        pairs = zip(found, self.sites, strict=True)
+        return words.stack_histograms([words.make_histograms(w, sites, n_words) for w, sites in pairs])
 
     def _mean(self, values: Sequence[NDArray[Any]]) -> Float64Array:
         return np.concatenate([mean_per_site(v, s) for v, s in zip(values, self.sites, strict=True)])

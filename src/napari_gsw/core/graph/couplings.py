@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network import load_network, onnxruntime_version
+from napari_gsw.core.features.network import load_network
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi_squared_distance
 from napari_gsw.core.graph.boundary_model import load_boundary_model
@@ -54,7 +55,7 @@ def describe_network(settings: Settings) -> dict[str, str] | None:
         return {"name": settings.network, "unused": "onnxruntime is missing"}
     if not load_boundary_model(settings.boundary_model, True).network:
         return {"name": settings.network, "unused": "the boundaries were learnt without a network"}
-    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": onnxruntime_version()}
+    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": version("onnxruntime")}
 
 
 def compute_dissimilarity(

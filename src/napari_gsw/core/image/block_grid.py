@@ -16,12 +16,10 @@ Slices = tuple[slice, ...]
 class Grid:
     """Blocks that tile an image; `cuts` are where blocks begin along each axis, and the length of the axis.
 
-    Examples
-    --------
     >>> grid = Grid(((0, 40, 80, 100), (0, 50)))
     >>> grid.shape, grid.counts, grid.chunks
     ((100, 50), (3, 1), ((40, 40, 20), (50,)))
-    >>> grid.around((1, 0), 5)
+    >>> grid.slices((1, 0), halo=5)
     (slice(35, 85, None), slice(0, 50, None))
     """
 
@@ -53,16 +51,10 @@ class Grid:
         """Return the number of a block in scan order."""
         return int(np.ravel_multi_index(index, self.counts))
 
-    def inside(self, index: Index) -> Slices:
-        """Return the pixels of a block."""
-        return tuple(slice(c[i], c[i + 1]) for c, i in zip(self.cuts, index, strict=True))
-
-    def around(self, index: Index, halo: int) -> Slices:
+    def slices(self, index: Index, halo: int = 0) -> Slices:
         """Return the pixels of a block and up to `halo` more on every side that has any."""
-        return tuple(
-            slice(max(0, s.start - halo), min(length, s.stop + halo))
-            for s, length in zip(self.inside(index), self.shape, strict=True)
-        )
+        ends = ((c[i] - halo, c[i + 1] + halo, c[-1]) for c, i in zip(self.cuts, index, strict=True))
+        return tuple(slice(max(0, start), min(length, stop)) for start, stop, length in ends)
 
     def after(self, index: Index, axis: int) -> Index | None:
         """Return the next block along an axis, or None at the end."""
@@ -97,9 +89,9 @@ def make_grid(shape: Sequence[int], chunks: Sequence[int], block_pixels: int) ->
     return Grid(tuple(tuple(axis) for axis in cuts))
 
 
-def crop(around: Slices, inside: Slices) -> Slices:
-    """Return where the pixels of a block are in an array that was read around it."""
-    return tuple(slice(i.start - a.start, i.stop - a.start) for a, i in zip(around, inside, strict=True))
+def crop(outer: Slices, inner: Slices) -> Slices:
+    """Return where the inner pixels, such as those of a block, are in an array of the outer ones."""
+    return tuple(slice(i.start - a.start, i.stop - a.start) for a, i in zip(outer, inner, strict=True))
 
 
 def spread_tiles(shape: Sequence[int], count: int, side: int) -> list[Slices]:

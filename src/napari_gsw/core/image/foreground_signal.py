@@ -7,23 +7,18 @@ glow around them. In the signal the background is about 0 and a typical object a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from skimage import filters
 
 from napari_gsw.core.array_types import Float64Array
-from napari_gsw.core.errors import InputError, to_array
-from napari_gsw.core.image.denoise import denoise, estimate_noise, fill_zero_noise
+from napari_gsw.core.errors import InputError
+from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise, ignore_progress
 from napari_gsw.core.image.focus import dequantize
-from napari_gsw.core.image.normalized_image import (
-    NormalizedImage,
-    check_image,
-    estimate_range,
-    normalize_image,
-    select_channels,
-)
+from napari_gsw.core.image.normalized_image import NormalizedImage, estimate_range, read_channels, scale_image
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
 
 # Widths of Gaussians, in units of the smallest distance between pixels: against noise; of the difference that deepens
@@ -58,24 +53,38 @@ class SignalScale(NamedTuple):
     noise: Float64Array | None = None  # (C,) standard deviation of the noise that is removed
 
 
-def make_signal_image(
-    image: ArrayLike, axes: str = "auto", reduce_noise: bool = False, spacing: Spacing = None
-) -> NormalizedImage:
-    """Make an image of one channel: background about 0, objects about 50.
+def normalize_images(
+    images: Sequence[NDArray[Any]],
+    axes: str = "auto",
+    has_objects: bool = False,
+    reduce_noise: bool = False,
+    spacing: Spacing = None,
+    progress: Progress = ignore_progress,
+) -> list[NormalizedImage]:
+    """Normalize images in common units: by one intensity range, or by one scale of the foreground signal (`has_objects`).
 
-    With `reduce_noise`, visible noise is removed and few grey levels are smoothed.
+    The images have one type, one number of dimensions and the same channels; their sizes may differ. With
+    `reduce_noise`, visible noise is removed, and few grey levels of a single image are smoothed for the signal.
     """
-    array = to_array("the image", image)
-    values, rgb = select_channels(array, check_image(array, axes))
-    if reduce_noise and values.ndim == 3:
-        values = dequantize(values, FEW_LEVELS)
-    scale = estimate_signal_scale([values], rgb, reduce_noise, spacing)
-    return signal_to_image(compute_signal(values.astype(np.float64), scale, spacing), spacing)
-
-
-def signal_to_image(signal: Float64Array, spacing: Spacing = None) -> NormalizedImage:
-    """Convert a signal (*shape,) to an image of one channel."""
-    return NormalizedImage(signal.astype(np.float32)[..., np.newaxis], False, spacing)
+    selected = [read_channels(image, axes) for image in images]
+    values, rgb = [v for v, _ in selected], selected[0][1]
+    for name, found in (
+        ("type", [v.dtype for v in values]),
+        ("number of dimensions", [v.ndim - 1 for v in values]),
+        ("channels", ["RGB" if is_rgb else v.shape[-1] for v, is_rgb in selected]),
+    ):
+        different = list(dict.fromkeys(found))
+        if len(different) > 1:
+            text = f"{different[0]} and {different[1]}"
+            raise InputError(f"images with shared labels must have the same {name}, not {text}")
+    if has_objects:
+        if reduce_noise and len(values) == 1 and values[0].ndim == 3:
+            values = [dequantize(values[0], FEW_LEVELS)]
+        scale = estimate_signal_scale(values, rgb, reduce_noise, spacing)
+        return [compute_signal(v, scale, spacing) for v in values]
+    has_integers = values[0].dtype.kind in "iu"
+    value_range, values = estimate_range(values, rgb, reduce_noise, progress)
+    return [replace(scale_image(v, rgb, value_range, has_integers), spacing=spacing) for v in values]
 
 
 def estimate_signal_scale(
@@ -104,7 +113,7 @@ def _estimate_plain_scale(samples: Sequence[Float64Array], rgb: bool, spacing: S
     pooled = _pool(intensities)
     if pooled.max() == pooled.min():
         return None
-    dark = bool((pooled > filters.threshold_otsu(pooled.ravel())).mean() > 0.5)
+    dark = bool((pooled > filters.threshold_otsu(pooled)).mean() > 0.5)
     if dark and rgb and weights is None:
         weights = RED
         intensities = [_weigh_channels(sample, weights) for sample in samples]
@@ -113,7 +122,7 @@ def _estimate_plain_scale(samples: Sequence[Float64Array], rgb: bool, spacing: S
     pooled = _pool(smooth)
     if pooled.max() == pooled.min():
         return None
-    background = float(np.median(pooled[pooled <= filters.threshold_otsu(pooled.ravel())]))
+    background = float(np.median(pooled[pooled <= filters.threshold_otsu(pooled)]))
     brightness = _typical_brightness(np.maximum(pooled - background, 0))
     scale = SignalScale(dark, weights, top, background, brightness, 1.0)
     bright = [np.maximum(_subtract_background(intensity, scale, spacing), 0) for intensity in smooth]
@@ -121,25 +130,26 @@ def _estimate_plain_scale(samples: Sequence[Float64Array], rgb: bool, spacing: S
 
 
 def compute_signal(
-    values: Float64Array, scale: SignalScale | None, spacing: Spacing = None, threads: int | None = None
-) -> Float64Array:
-    """Compute the signal (*shape,) of an image, or of a part of one, (*shape, C) without alpha.
+    values: NDArray[Any], scale: SignalScale | None, spacing: Spacing = None, threads: int | None = None
+) -> NormalizedImage:
+    """Compute the signal of an image, or of a part of one, from (*shape, C) without alpha: an image of one channel.
 
     Bright objects have a gain at each pixel, since their brightness differs by staining and depth. Dark ones have one
     gain, because a region without nuclei is not darker for it. The inverse hyperbolic sine keeps the brightest objects
     from having a cluster of their own. A difference of Gaussians deepens the valleys between objects that touch.
     """
-    if scale is None:
-        return np.zeros(values.shape[:-1])
-    if scale.noise is not None:
-        values = denoise(values, scale.noise, threads=threads).astype(np.float64)
-    intensity = _weigh_channels(values, scale.weights)
-    smooth = _blur(scale.top - intensity if scale.dark else intensity, NOISE, spacing)
-    above = _subtract_background(smooth, scale, spacing) / scale.unit
-    above = above + _blur(above, FINE, spacing) - _blur(above, COARSE, spacing)
-    bend = 0.5 if scale.dark else 1.0
-    signal: Float64Array = np.clip(OBJECT_SIGNAL * np.arcsinh(bend * above) / bend, MIN_SIGNAL, MAX_SIGNAL)
-    return signal
+    signal = np.zeros(values.shape[:-1])
+    if scale is not None:
+        values = values.astype(np.float64)
+        if scale.noise is not None:
+            values = denoise(values, scale.noise, threads=threads).astype(np.float64)
+        intensity = _weigh_channels(values, scale.weights)
+        smooth = _blur(scale.top - intensity if scale.dark else intensity, NOISE, spacing)
+        above = _subtract_background(smooth, scale, spacing) / scale.unit
+        above = above + _blur(above, FINE, spacing) - _blur(above, COARSE, spacing)
+        bend = 0.5 if scale.dark else 1.0
+        signal = np.clip(OBJECT_SIGNAL * np.arcsinh(bend * above) / bend, MIN_SIGNAL, MAX_SIGNAL)
+    return NormalizedImage(signal.astype(np.float32)[..., np.newaxis], False, spacing)
 
 
 def _weigh_channels(values: Float64Array, weights: Float64Array | None) -> Float64Array:
@@ -186,29 +196,4 @@ def _typical_brightness(bright: Float64Array) -> float:
 
 
 def _pool(samples: Sequence[Float64Array]) -> Float64Array:
-    return samples[0] if len(samples) == 1 else np.concatenate([sample.ravel() for sample in samples])
-
-
-def normalize_images(
-    images: Sequence[NDArray[Any]], axes: str = "auto", has_objects: bool = False, reduce_noise: bool = False
-) -> list[NormalizedImage]:
-    """Normalize several images in common units: by one intensity range, or one scale of the foreground signal.
-
-    The images have one type, one number of dimensions and the same channels; their sizes may differ.
-    """
-    selected = [select_channels(image, check_image(image, axes)) for image in images]
-    values, rgb = [v for v, _ in selected], selected[0][1]
-    _require_equal("type", [str(v.dtype) for v in values])
-    _require_equal("number of dimensions", [v.ndim - 1 for v in values])
-    _require_equal("channels", ["RGB" if is_rgb else v.shape[-1] for v, is_rgb in selected])
-    if has_objects:
-        scale = estimate_signal_scale(values, rgb, reduce_noise)
-        return [signal_to_image(compute_signal(v.astype(np.float64), scale)) for v in values]
-    value_range = estimate_range(values, rgb, reduce_noise)
-    return [normalize_image(image, axes, value_range) for image in images]
-
-
-def _require_equal(name: str, values: Sequence[Any]) -> None:
-    different = list(dict.fromkeys(values))
-    if len(different) > 1:
-        raise InputError(f"images with shared labels must have the same {name}, not {different[0]} and {different[1]}")
+    return np.concatenate([sample.ravel() for sample in samples])

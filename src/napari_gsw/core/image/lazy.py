@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -118,7 +119,10 @@ def map_blocks(function: Callable[..., T], jobs: Sequence[tuple[Any, ...]], repo
     waiting: dict[Future[T], int] = {}
     queue = iter(enumerate(jobs))
     n_done = 0
-    client = _get_dask_client()
+    client: Any = None
+    if "distributed" in sys.modules:  # a program with a client has imported it
+        with suppress(ValueError):
+            client = sys.modules["distributed"].get_client()
     n_workers = count_cores() if client is None else 2 * max(1, sum(client.nthreads().values()))
     pool = ThreadPoolExecutor(n_workers) if client is None else client.get_executor()
     try:
@@ -133,15 +137,6 @@ def map_blocks(function: Callable[..., T], jobs: Sequence[tuple[Any, ...]], repo
         if client is None:
             pool.shutdown(wait=True, cancel_futures=True)
     return results
-
-
-def _get_dask_client() -> Any:
-    """Return the client of the dask cluster that this program is connected to, or None."""
-    distributed = sys.modules.get("distributed")  # a program with a client has imported it
-    try:
-        return distributed and distributed.get_client()
-    except ValueError:
-        return None
 
 
 def import_dask_array() -> Any:
@@ -162,41 +157,29 @@ class LazyImage(NamedTuple):
 
     @property
     def axes(self) -> str:
-        """Letters of the axes that :meth:`every` returns."""
+        """Letters of the axes that :meth:`read` returns."""
         return self.letters.replace(".", "")
 
-    def read_all(self) -> NDArray[Any]:
-        """Read all pixels."""
-        return self.every(1)
-
-    def every(self, step: int) -> NDArray[Any]:
+    def read(self, step: int = 1) -> NDArray[Any]:
         """Read every `step`-th pixel of space, without the axes of length 1."""
         index = {a: slice(None, None, step) for a in "ZYX"} | {a: slice(None) for a in "CS"}
         return read(self.array, tuple(index.get(a, 0) for a in self.letters))
 
-    def chunks(self) -> tuple[int, ...]:
-        """Return the length of a chunk along each axis of space."""
-        lengths = get_chunk_shape(self.array)
-        return tuple(lengths[self.letters.index(a)] for a in "ZYX" if a in self.letters)
-
     def grid(self, block_pixels: int) -> Grid:
         """Return the blocks to work on: one, if the image is one chunk or small."""
-        if self.chunks() == self.shape or np.prod(self.shape) <= MAX_WHOLE_BLOCKS * block_pixels:
+        chunks = [n for n, a in zip(get_chunk_shape(self.array), self.letters, strict=True) if a in "ZYX"]
+        if tuple(chunks) == self.shape or np.prod(self.shape) <= MAX_WHOLE_BLOCKS * block_pixels:
             return Grid(tuple((0, n) for n in self.shape))
-        return make_grid(self.shape, self.chunks(), block_pixels)
+        return make_grid(self.shape, chunks, block_pixels)
 
 
 def open_lazy_image(image: Any, axes: str = "auto") -> LazyImage:
     """Find the finest level of a lazy image and its axes."""
     array = list_levels(image)[0]
-    stored = read_group_axes(image)
-    if axes != "auto":
-        letters = axes.upper()
-    elif stored is not None and len(stored) == array.ndim:
-        letters = stored
-    else:
-        letters = guess_axes(array)
-    shape = tuple(array.shape)
+    shape, letters = tuple(int(n) for n in array.shape), axes.upper()
+    if axes == "auto":
+        stored = read_group_axes(image)
+        letters = stored if stored is not None and len(stored) == array.ndim else guess_axes(array)
     if len(letters) != array.ndim or len(set(letters)) != len(letters) or not set("YX") <= set(letters):
         raise InputError(f"axes must have {array.ndim} letters for an image of shape {shape}, not {axes!r}")
     # Axes of length 1 do not matter, unless they are all that a plane has.
@@ -205,11 +188,11 @@ def open_lazy_image(image: Any, axes: str = "auto") -> LazyImage:
         raise InputError(f"the image has a time axis of {shape[kept.index('T')]}; give one time point at a time")
     if not set(kept) <= set("ZYXCS."):
         raise InputError(f"axes must be Y, X and possibly Z with at most one of C and S, not {letters!r}")
-    space = [kept.index(a) for a in "ZYX" if a in kept]
-    if space != sorted(space):
+    space = [a for a in kept if a in "ZYX"]
+    if space != sorted(space, key="ZYX".index):
         raise InputError(f"a lazy image must have its axes of space in the order ZYX, not {letters!r}")
     if array.dtype.kind not in "buif":
         raise InputError(f"the image must hold numbers, not {array.dtype}")
     if 0 in shape:
         raise InputError(f"the image is empty (shape {shape})")
-    return LazyImage(array, kept, tuple(int(shape[a]) for a in space))
+    return LazyImage(array, kept, tuple(n for n, a in zip(shape, kept, strict=True) if a in "ZYX"))

@@ -71,7 +71,6 @@ def normalize_image(
     axes: str = "auto",
     value_range: IntensityRange | None = None,
     reduce_noise: bool = False,
-    progress: Progress = ignore_progress,
     threads: int | None = None,
 ) -> NormalizedImage:
     """Check an image and convert it.
@@ -85,18 +84,27 @@ def normalize_image(
     >>> normalize_image(np.zeros((4, 5, 3), np.uint8), axes="ZYX").shape
     (4, 5, 3)
     """
-    array = to_array("the image", image)
-    values, rgb = select_channels(array, check_image(array, axes))
-    if value_range is None and reduce_noise:
-        value_range, (values,) = estimate_denoised_range([values], rgb, progress)
-    elif value_range is None:
-        value_range = estimate_range([values], rgb)
+    values, rgb = read_channels(image, axes)
+    clean = values
+    if value_range is None:
+        value_range, (clean,) = estimate_range([values], rgb, reduce_noise)
     elif value_range.noise is not None:
-        values = denoise(values, value_range.noise, progress, threads)
+        clean = denoise(values, value_range.noise, threads=threads)
+    return scale_image(clean, rgb, value_range, values.dtype.kind in "iu")
+
+
+def scale_image(values: NDArray[Any], rgb: bool, value_range: IntensityRange, has_integers: bool) -> NormalizedImage:
+    """Convert channels (*shape, C) in a range, from which noise was removed; the image may have been of integers."""
     pale = rgb and len(value_range.low) > 1  # as _stretch_contrast has made it
-    rounding = 100 / float((value_range.high - value_range.low).min()) if pale and array.dtype.kind in "iu" else 0.0
+    rounding = 100 / float((value_range.high - value_range.low).min()) if pale and has_integers else 0.0
     channels = _convert_to_lab(values, value_range) if rgb else scale_channels(values, value_range)
     return NormalizedImage(channels, rgb, pale=pale, rounding=rounding)
+
+
+def read_channels(image: ArrayLike, axes: str = "auto") -> tuple[NDArray[Any], bool]:
+    """Check an image; return its channels (*shape, C) without alpha, and whether they are RGB."""
+    array = to_array("the image", image)
+    return select_channels(array, check_image(array, axes))
 
 
 def check_image(array: NDArray[Any], axes: str = "auto") -> str:
@@ -157,19 +165,19 @@ def select_channels(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bo
     return values[..., :3] if rgb else values[..., :1] if is_grey_alpha else values, rgb
 
 
+def find_nonfinite_pixels(image: ArrayLike, axes: str = "auto") -> BoolArray | None:
+    """Find the pixels (*shape,) of an image that are NaN or infinite; None without any, or if all are."""
+    array = to_array("the image", image)
+    bad = find_nonfinite(channels_last(array, parse_axes(array, axes)))
+    return None if bad is None or bad.all() else bad
+
+
 def find_nonfinite(values: NDArray[Any]) -> BoolArray | None:
     """Find the pixels (*shape,) that are NaN or infinite in a channel of (*shape, C); None without any."""
     if values.dtype.kind != "f":
         return None
     bad: BoolArray = ~np.isfinite(values).all(axis=-1)
     return bad if bad.any() else None
-
-
-def find_nonfinite_pixels(image: ArrayLike, axes: str = "auto") -> BoolArray | None:
-    """Find the pixels (*shape,) of an image that are NaN or infinite; None without any, or if all are."""
-    array = to_array("the image", image)
-    bad = find_nonfinite(channels_last(array, parse_axes(array, axes)))
-    return None if bad is None or bad.all() else bad
 
 
 def refuse_nonfinite(count: int) -> None:
@@ -189,9 +197,7 @@ def fill_nonfinite(values: NDArray[Any], is_used: BoolArray) -> NDArray[Any]:
     if bad.all():
         return np.zeros_like(values)
     nearest = ndimage.distance_transform_edt(bad, return_distances=False, return_indices=True)
-    copy = values.copy()
-    copy[bad] = values[tuple(np.asarray(axis)[bad] for axis in nearest)]
-    return copy
+    return np.asarray(values[tuple(nearest)])
 
 
 def fill_outside_mask(
@@ -211,33 +217,17 @@ def fill_outside_mask(
     return copy
 
 
-def estimate_range(samples: Sequence[NDArray[np.generic]], rgb: bool, reduce_noise: bool = False) -> IntensityRange:
-    """Estimate the intensity range of an image from samples (..., C).
+def estimate_range(
+    samples: Sequence[NDArray[Any]], rgb: bool, reduce_noise: bool = False, progress: Progress = ignore_progress
+) -> tuple[IntensityRange, list[NDArray[Any]]]:
+    """Estimate the intensity range of an image from samples (..., C); also return these without the noise.
 
     RGB of 8 bits has the range of its type, other RGB at least 0..1. Any other channel goes from its 0.1 to its 99.9
     percentile. With `reduce_noise` the range holds the noise if it is visible, and RGB of low contrast is stretched.
     """
-    if reduce_noise:
-        return estimate_denoised_range(samples, rgb)[0]
-    if rgb:
-        if all(sample.dtype == np.uint8 for sample in samples):
-            return IntensityRange(np.zeros(1), np.full(1, 255.0))
-        low, high = min(float(s.min()) for s in samples), max(float(s.max()) for s in samples)
-        return IntensityRange(np.array([min(low, 0.0)]), np.array([max(high, 1.0)]))
-    channels = samples[0].shape[-1]
-    ends = np.zeros((2, channels))
-    for c in range(channels):
-        values = np.concatenate([sample[..., c].ravel() for sample in samples]).astype(np.float64)
-        low, high = np.percentile(values, PERCENTILES)
-        ends[:, c] = (low, high) if high > low else (values.min(), values.max())
-    return IntensityRange(*ends)
-
-
-def estimate_denoised_range(
-    samples: Sequence[NDArray[Any]], rgb: bool, progress: Progress = ignore_progress
-) -> tuple[IntensityRange, list[NDArray[Any]]]:
-    """Estimate the range of an image whose noise is removed if it is visible, and return the denoised samples, too."""
-    plain = estimate_range(samples, rgb)
+    plain = _measure_range(samples, rgb)
+    if not reduce_noise:
+        return plain, list(samples)
     value_range = _stretch_contrast(plain, samples) if rgb else plain
     noise = estimate_noise(samples)
     width = np.where(value_range.high > value_range.low, value_range.high - value_range.low, np.inf)
@@ -245,8 +235,22 @@ def estimate_denoised_range(
         return value_range, list(samples)
     noise = fill_zero_noise(noise, samples)
     denoised: list[NDArray[Any]] = [denoise(sample, noise, progress) for sample in samples]
-    value_range = _stretch_contrast(plain, denoised) if rgb else estimate_range(denoised, rgb)
+    value_range = _stretch_contrast(plain, denoised) if rgb else _measure_range(denoised, rgb)
     return value_range._replace(noise=noise), denoised
+
+
+def _measure_range(samples: Sequence[NDArray[Any]], rgb: bool) -> IntensityRange:
+    if rgb and all(sample.dtype == np.uint8 for sample in samples):
+        return IntensityRange(np.zeros(1), np.full(1, 255.0))
+    if rgb:
+        low, high = min(float(s.min()) for s in samples), max(float(s.max()) for s in samples)
+        return IntensityRange(np.array([min(low, 0.0)]), np.array([max(high, 1.0)]))
+    ends = []
+    for c in range(samples[0].shape[-1]):
+        values = np.concatenate([sample[..., c].ravel() for sample in samples]).astype(np.float64)
+        low, high = np.percentile(values, PERCENTILES)
+        ends.append((low, high) if high > low else (values.min(), values.max()))
+    return IntensityRange(*np.transpose(ends))
 
 
 def _stretch_contrast(value_range: IntensityRange, samples: Sequence[NDArray[np.generic]]) -> IntensityRange:
@@ -264,9 +268,7 @@ def _stretch_contrast(value_range: IntensityRange, samples: Sequence[NDArray[np.
 
 def scale_rgb(rgb: NDArray[np.generic], value_range: IntensityRange | None = None) -> ChannelImage:
     """Scale samples of any type and range to 0..1."""
-    if value_range is None and rgb.dtype == np.uint8:
-        return rgb.astype(np.float32) / np.float32(255)
-    low, high, _ = value_range or estimate_range([rgb], True)
+    low, high, _ = value_range or _measure_range([rgb], True)
     return np.asarray(np.clip((rgb.astype(np.float64) - low) / (high - low), 0, 1), dtype=np.float32)
 
 

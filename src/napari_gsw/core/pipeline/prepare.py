@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from napari_gsw.core.features.input_maps import (
     open_input_maps,
     select_site_image,
 )
-from napari_gsw.core.features.network import Network, has_onnxruntime, load_network, onnxruntime_version
+from napari_gsw.core.features.network import Network, has_onnxruntime, load_network
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.couplings import compute_couplings, compute_link_couplings
@@ -40,16 +41,14 @@ from napari_gsw.core.graph.region_graph import (
     concatenate_graphs,
     find_links,
 )
-from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL, make_signal_image, normalize_images
+from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL, normalize_images
 from napari_gsw.core.image.lazy import LazyImage, is_image_list, is_lazy, open_lazy_image
 from napari_gsw.core.image.normalized_image import (
     NormalizedImage,
-    check_image,
     fill_outside_mask,
-    normalize_image,
     parse_axes,
     per_image,
-    select_channels,
+    read_channels,
 )
 from napari_gsw.core.image.spacing import format_spacing, get_spacing, pixel_volume
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
@@ -186,7 +185,7 @@ def prepare(
     lists = {"sites": [sites], "mask": [mask], "seeds": [seeds]}
     predicted = None
     if uses_object_network(chosen) and all(value is None for value in maps.values()):
-        values, _ = select_channels(image, check_image(image, chosen.axes))
+        values, _ = read_channels(image, chosen.axes)
         network = load_network(chosen.network, "objects")
         if network is not None and values.ndim == 3:
             problem = _prepare_fragments(values, network, chosen, lists, beta, report)
@@ -273,16 +272,11 @@ def _normalize(
     images: Sequence[NDArray[Any]], settings: Settings, is_joint: bool, report: Report
 ) -> list[NormalizedImage]:
     """Normalize the images of a joint segmentation in common units, or one image."""
-    has_objects = settings.signal == "objects"
-    if is_joint:
-        pixels = normalize_images(images, settings.axes, has_objects, settings.calm)
-    elif has_objects:
-        spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
-        return [make_signal_image(images[0], settings.axes, settings.calm, spacing)]
-    else:
-        progress = _report_progress(report, "noise")
-        pixels = [normalize_image(images[0], settings.axes, reduce_noise=settings.calm, progress=progress)]
-    return [replace(p, spacing=get_spacing(settings, len(p.shape))) for p in pixels]
+    spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
+    common = None if is_joint else spacing
+    progress, has_objects = _report_progress(report, "noise"), settings.signal == "objects"
+    pixels = normalize_images(images, settings.axes, has_objects, settings.calm, common, progress)
+    return [replace(p, spacing=spacing) for p in pixels]
 
 
 def _report_progress(report: Report, name: str) -> Callable[[int, int], None]:
@@ -322,7 +316,7 @@ def _prepare_lazy(
             for name, array in inputs.items()
         }
         alone = settings.replace(axes=image.axes)
-        problem = prepare(image.read_all(), alone, beta=beta, codebook=codebook, report=report, **in_memory)
+        problem = prepare(image.read(), alone, beta=beta, codebook=codebook, report=report, **in_memory)
         assert problem.settings is not None
         settings = settings.replace(objects=problem.settings.objects)
         return replace(problem, sites=BlockedLabels.of(problem.site_image), settings=settings)
@@ -372,7 +366,7 @@ def describe_object_network(settings: Settings, problem: Problem) -> dict[str, s
             "name": settings.network,
             "unused": "the image is not flat and in memory, its objects stand out without it, or it has seen none",
         }
-    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": onnxruntime_version()}
+    return {"name": settings.network, "sha256": network.sha256, "onnxruntime": version("onnxruntime")}
 
 
 def _predict_object_signal(
@@ -386,7 +380,7 @@ def _predict_object_signal(
     if values[..., 0].size > MAX_VOXELS:
         return None
     spacing = get_spacing(settings, 3)
-    signal = make_signal_image(image, settings.axes, settings.calm, spacing).channels[..., 0]
+    signal = normalize_images([image], settings.axes, True, settings.calm, spacing)[0].channels[..., 0]
     bright = measure.label(signal > OBJECT_SIGNAL / 2, connectivity=1).astype(np.int32)
     contrast = measure_contrast(bright, np.ones(bright.shape, bool), signal)
     if has_contrast(contrast, settings.distinction, 2) or not has_contrast(contrast, settings.distinction, 3):

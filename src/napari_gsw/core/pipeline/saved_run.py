@@ -301,7 +301,7 @@ def _check_sites(sites: Any, n: int) -> None:
         if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
             raise InputError("the site image lacks blocks")
         for index, piece, numbers in zip(sites.grid, sites.pieces, sites.numbers, strict=True):
-            shape = tuple(part.stop - part.start for part in sites.grid.inside(index))
+            shape = tuple(part.stop - part.start for part in sites.grid.slices(index))
             check_array("a block of the site image", numbers, "i", (None,))
             if piece.shape != shape or piece.dtype not in ("<u2", "<u4") or int(piece.array().max()) >= len(numbers):
                 raise InputError("a block of the site image is damaged")

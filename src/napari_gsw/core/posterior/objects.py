@@ -497,11 +497,11 @@ def _find_block_objects(
     neck: float,
 ) -> tuple[Block, Int32Array, EdgeContrast | None]:
     """Find the objects in and around a block: a block of pieces, the clamp of each piece, and their contrast."""
-    around, inside = context.grid.around(index, BLOCK_REACH), context.grid.inside(index)
+    around, inside = context.grid.slices(index, BLOCK_REACH), context.grid.slices(index)
     core = crop(around, inside)
     signal = None
     if context.settings.signal == "objects":
-        wide = context.grid.around(index, BLOCK_REACH + SIGNAL_HALO + context.noise_reach)
+        wide = context.grid.slices(index, BLOCK_REACH + SIGNAL_HALO + context.noise_reach)
         signal = np.ascontiguousarray(context.picture_of(context.pixels(wide)).channels[crop(wide, around)][..., 0])
     near_sites = sites[around]
     image = assign_pixels(near_sites, signal, appearance)

@@ -100,7 +100,7 @@ def measure_labels(
     grid = Grid(tuple((*range(0, n, step), n) for n, step in zip(shape, chunks, strict=True)))
     shift = np.zeros(0)
     if read is not None:
-        centre = read(grid.inside(tuple(count // 2 for count in grid.counts)))
+        centre = read(grid.slices(tuple(count // 2 for count in grid.counts)))
         means = centre.reshape(-1, centre.shape[-1]).mean(axis=0, dtype=np.float64)
         shift = np.nan_to_num(means, posinf=0.0, neginf=0.0)
     sums = _sum_labels(labels, grid, read, shift)
@@ -132,7 +132,7 @@ class _LabelSums(NamedTuple):
 
 def _sum_labels(labels: Any, grid: Grid, read: Reader | None, shift: Float64Array) -> _LabelSums:
     """Sum over the pixels of each label; `shift` is about the mean of each channel, so that squares lose no digits."""
-    jobs = [(labels, read, shift, grid.around(i, 1), grid.inside(i)) for i in grid]
+    jobs = [(labels, read, shift, grid.slices(i, 1), grid.slices(i)) for i in grid]
     if len(jobs) == 1:
         return _sum_tile(*jobs[0])
     tiles = lazy.map_blocks(_sum_tile, jobs, lambda done: None)

@@ -103,7 +103,7 @@ class BlockedLabels:
         ends = [np.searchsorted(pixels, cuts) for pixels, cuts in zip(wanted, self.grid.cuts, strict=True)]
         for index in itertools.product(*(np.flatnonzero(np.diff(end)).tolist() for end in ends)):
             target = tuple(slice(end[i], end[i + 1]) for end, i in zip(ends, index, strict=True))
-            pixels = (p[t] - s.start for p, t, s in zip(wanted, target, self.grid.inside(index), strict=True))
+            pixels = (p[t] - s.start for p, t, s in zip(wanted, target, self.grid.slices(index), strict=True))
             number = self.grid.place(index)
             result[target] = self.numbers[number][self.pieces[number].array()[np.ix_(*pixels)]]
         return result[tuple(slice(None) if isinstance(entry, slice) else 0 for entry in entries)]
@@ -117,7 +117,7 @@ class BlockedLabels:
         for index in self.grid:
             block = self.grid.place(index)
             kept = self.pieces[block].array()[
-                tuple(slice(-s.start % step, None, step) for s in self.grid.inside(index))
+                tuple(slice(-s.start % step, None, step) for s in self.grid.slices(index))
             ]
             if kept.size:
                 pieces.append(CompressedArray.of(kept))
@@ -132,7 +132,7 @@ SiteImage = NDArray[np.int32] | BlockedLabels
 def iter_tiles(sites: SiteImage) -> Iterator[tuple[Slices, Int32Array]]:
     """Iterate over the blocks of sites with their slices: one block for sites in memory."""
     if isinstance(sites, BlockedLabels):
-        return ((sites.grid.inside(index), sites.block(index)) for index in sites.grid)
+        return ((sites.grid.slices(index), sites.block(index)) for index in sites.grid)
     return iter([(tuple(slice(0, n) for n in sites.shape), sites)])
 
 

@@ -13,7 +13,7 @@ from napari_gsw.core.array_types import Int32Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import load_network
 from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, OUTLINE, predict_objects
-from napari_gsw.core.image.normalized_image import check_image, select_channels
+from napari_gsw.core.image.normalized_image import read_channels
 from napari_gsw.core.image.ridges import make_ridge_map
 from napari_gsw.core.settings.setting import POSITIVE, SHARE, Options, setting
 from napari_gsw.methods import Method
@@ -108,7 +108,7 @@ def split_at_peaks(
 
 def _read_2d(image: ArrayLike, axes: str, name: str) -> NDArray[np.generic]:
     array = np.asarray(image)
-    values, _ = select_channels(array, check_image(array, axes))
+    values, _ = read_channels(array, axes)
     if values.ndim != 3:
         raise InputError(f"{name} is for two-dimensional images")
     return values

@@ -26,7 +26,7 @@ from napari_gsw.core.features.object_network import CENTRE, INSIDE, predict_obje
 from napari_gsw.core.graph.object_model import ObjectModel, compute_fragment_cues, compute_pair_cues, sum_fragments
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
-from napari_gsw.core.image.normalized_image import NormalizedImage, check_image, select_channels
+from napari_gsw.core.image.normalized_image import NormalizedImage, read_channels
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.objects import MIN_PROBABILITY
 from napari_gsw.core.posterior.result import Result
@@ -83,7 +83,7 @@ def learn_folds(folder: str, out: str, networks: str) -> None:
     images = []
     for number, example in enumerate(list_labelled_folder(folder)):
         annotated = example.read()
-        values, _ = select_channels(annotated.image, check_image(annotated.image, annotated.axes))
+        values, _ = read_channels(annotated.image, annotated.axes)
         images.append(extract_cues(values, annotated.human_labels[0], folds[number % len(folds)]))
     drawn = draw_touching(np.random.default_rng(0), N_TOUCHING)
     more = [extract_cues(values, labels, folds[number % len(folds)]) for number, (values, labels) in enumerate(drawn)]

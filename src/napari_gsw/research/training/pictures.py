@@ -15,11 +15,9 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import EMBEDDING_STRIDE, INPUT_MEAN, INPUT_SCALE
 from napari_gsw.core.features.object_network import MIN_WIDTH, OCTAVES, rescale, to_uint8
 from napari_gsw.core.image.normalized_image import (
-    check_image,
-    estimate_range,
     normalize_image,
+    read_channels,
     scale_rgb,
-    select_channels,
 )
 from napari_gsw.research.evaluation.data_sets import Example
 
@@ -43,10 +41,10 @@ class Picture(NamedTuple):
 def read_photograph(example: Example) -> list[Picture]:
     """Read a photograph and the segmentations of all annotators; an image that is not RGB becomes grey."""
     scene = example.read()
-    values, is_rgb = select_channels(scene.image, check_image(scene.image, scene.axes))
+    values, is_rgb = read_channels(scene.image, scene.axes)
     if not is_rgb or values.dtype != np.uint8:
         values = values if is_rgb else values.astype(np.float64).mean(axis=-1, keepdims=True)
-        values = np.rint(scale_rgb(values, estimate_range([values], True)) * 255).astype(np.uint8)
+        values = np.rint(scale_rgb(values) * 255).astype(np.uint8)
     numbers = [np.unique(human, return_inverse=True)[1].reshape(human.shape) for human in scene.human_labels]
     image = np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:2], 3)))
     return [Picture(image, [labels.astype(np.int16) for labels in numbers])]
@@ -57,7 +55,7 @@ def read_objects(example: Example) -> list[Picture]:
     annotated = example.read()
     if annotated.human_labels[0].ndim != 2:
         raise InputError(f"{str(example.image)!r} is a volume; an object network learns from two dimensions")
-    values, _ = select_channels(annotated.image, check_image(annotated.image, annotated.axes))
+    values, _ = read_channels(annotated.image, annotated.axes)
     return make_pictures(values, annotated.human_labels[0].astype(np.int64))
 
 
