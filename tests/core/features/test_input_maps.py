@@ -95,10 +95,10 @@ def test_the_range_of_a_map_is_guessed(values, low, high, logits):
 def test_log_odds_are_those_of_the_declared_range_and_never_certain():
     declared = parse_value_range("boundaries_range", "10, 20")
     most = np.log((1 - MIN_DOUBT) / MIN_DOUBT)
-    assert np.allclose(declared.log_odds(np.array([0.0, 15.0, 17.5, 99.0])), [-most, 0, np.log(3), most])
+    assert np.allclose(declared.apply(np.array([0.0, 15.0, 17.5, 99.0])), [-most, 0, np.log(3), most])
     upside_down = parse_value_range("boundaries_range", "1,0")
-    assert np.allclose(upside_down.log_odds(np.array([0.25])), np.log(3))
-    assert np.allclose(parse_value_range("foreground_range", "logits").log_odds(np.array([1.5, -99.0])), [1.5, -most])
+    assert np.allclose(upside_down.apply(np.array([0.25])), np.log(3))
+    assert np.allclose(parse_value_range("foreground_range", "logits").apply(np.array([1.5, -99.0])), [1.5, -most])
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,1", "nan,1", "a,b", "0,1,2"])

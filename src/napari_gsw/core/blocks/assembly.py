@@ -202,12 +202,12 @@ def describe_block(context: BlockContext, index: Index) -> Block:
         return mean_per_site(values, pieces) * graph.pixels[:, np.newaxis]
 
     if "features" in maps:
-        values = maps["features"].read_features(inside).astype(np.float64)
+        values = maps["features"].convert(inside).astype(np.float64)
         sums |= {"features": sum_per_piece(values), "feature squares": sum_per_piece(np.square(values))}
     if "foreground" in maps:
-        sums["foreground"] = sum_per_piece(maps["foreground"].log_odds(inside)[..., np.newaxis])
+        sums["foreground"] = sum_per_piece(maps["foreground"].convert(inside)[..., np.newaxis])
     if "boundaries" in maps:
-        planes["marked"] = maps["boundaries"].log_odds(inside)
+        planes["marked"] = maps["boundaries"].convert(inside)
         faces["marked"] = sum_over_faces(
             planes["marked"], pieces, graph.edges, use_maximum=True, spacing=context.spacing
         )

@@ -49,7 +49,12 @@ class ValueRange(NamedTuple):
         text = "log odds" if self.logits else f"{self.low:g} to {self.high:g}"
         return f"{text} (guessed)" if self.guessed else text
 
-    def log_odds(self, values: NDArray[Any]) -> Float32Array:
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The range, for JSON."""
+        return {"range": self.text}
+
+    def apply(self, values: NDArray[Any]) -> Float32Array:
         """Convert values of any shape and type to log odds, clipped by `MIN_DOUBT`."""
         wide = values.astype(np.float64)
         if self.logits:
@@ -103,6 +108,11 @@ class ChannelReduction(NamedTuple):
     basis: Float64Array  # (C, components)
     share: float = 1.0  # of the variance of all channels, each scaled to variance 1, in the components
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The number of components and their share of the variance, for JSON."""
+        return {} if self.range else {"components": self.basis.shape[1], "variance": round(self.share, 4)}
+
     def apply(self, values: NDArray[Any]) -> ChannelImage:
         """Convert values (..., C) to (..., channels) float32."""
         if self.range is not None:
@@ -147,8 +157,7 @@ class InputMap:
     space_axes: tuple[int, ...]  # in the order of the image's; other axes have length 1
     shape: tuple[int, ...]  # of the image's space
     steps: tuple[int, ...]  # pixels of the image along each axis that one pixel of the map covers
-    range: ValueRange | None = None  # of a map of probabilities
-    reduction: ChannelReduction | None = None  # of a map of features
+    units: ValueRange | ChannelReduction | None = None  # what values mean, once it is known
 
     @property
     def channels(self) -> int:
@@ -179,35 +188,23 @@ class InputMap:
             raise InputError(f"{self.name} must have values in [{-MAX_VALUE:g}, {MAX_VALUE:g}]; scale them down")
         return values
 
-    def log_odds(self, slices: Slices | None = None) -> Float32Array:
-        """Compute the log odds of a part of the image, or of all of it."""
-        assert self.range is not None
-        return self.range.log_odds(self.read(slices)[..., 0])
-
-    def read_features(self, slices: Slices | None = None) -> ChannelImage:
-        """Compute the reduced channels (..., k) of a part of the image, or of all of it."""
-        assert self.reduction is not None
-        return self.reduction.apply(self.read(slices))
+    def convert(self, slices: Slices | None = None) -> Float32Array:
+        """Compute the log odds (...,), or the reduced channels (..., k), of a part of the image, or of all of it."""
+        assert self.units is not None
+        return self.units.apply(self.read(slices) if self.name == "features" else self.read(slices)[..., 0])
 
     @property
     def lab_per_unit(self) -> float:
         """Units of Lab that a unit of a reduced channel is worth."""
-        return COMPONENT_LAB if self.reduction and self.reduction.range is None else 1.0
+        return COMPONENT_LAB if isinstance(self.units, ChannelReduction) and self.units.range is None else 1.0
 
     @property
     def notes(self) -> dict[str, Any]:
         """Describe the recognised axes, the reduction of channels and the range, for JSON."""
         first = self.channel_axis is not None and self.channel_axis < min(self.space_axes)
         axis = "none" if self.channel_axis is None else "first" if first else "last"
-        notes: dict[str, Any] = {"channels": self.channels, "channel_axis": axis}
-        if max(self.steps) > 1:
-            notes["coarser"] = list(self.steps)
-        if self.reduction and self.reduction.range is None:
-            notes["components"] = self.reduction.basis.shape[1]
-            notes["variance"] = round(self.reduction.share, 4)
-        if self.range:
-            notes["range"] = self.range.text
-        return notes
+        coarser = {"coarser": list(self.steps)} if max(self.steps) > 1 else {}
+        return {"channels": self.channels, "channel_axis": axis, **coarser, **(self.units.notes if self.units else {})}
 
 
 def open_input_map(name: str, given: Any, shape: tuple[int, ...], channel_axis: str = "auto") -> InputMap:
@@ -220,14 +217,26 @@ def open_input_map(name: str, given: Any, shape: tuple[int, ...], channel_axis: 
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} must hold numbers, not {array.dtype}")
     sizes = tuple(int(n) for n in array.shape)
-    channel_axis = channel_axis if name == "features" else "auto"
-    long_axes = [a for a, n in enumerate(sizes) if n > 1]
-    by_axes = [_find_layouts(name, array, axes, shape, channel_axis) for axes in ([*range(len(sizes))], long_axes)]
+    ends = ("first", "last") if channel_axis == "auto" or name != "features" else (channel_axis,)
+    by_axes: list[list[InputMap]] = []
+    for axes in (range(len(sizes)), [a for a, n in enumerate(sizes) if n > 1]):
+        splits: list[tuple[int | None, tuple[int, ...]]] = []
+        if len(axes) == len(shape):
+            splits = [(None, tuple(axes))]
+        elif len(axes) == len(shape) + 1:
+            splits = [(axes[0], tuple(axes[1:])) if end == "first" else (axes[-1], tuple(axes[:-1])) for end in ends]
+        layouts = []
+        for channels, space in splits:
+            steps = tuple(_find_step(n, sizes[a]) for n, a in zip(shape, space, strict=True))
+            # A coarser map is as coarse along both axes of a slice.
+            if min(steps) > 0 and steps[-1] == steps[-2] and steps[0] in (1, steps[-1]):
+                layouts.append(InputMap(name, array, channels, space, shape, steps))
+        by_axes.append(layouts)
     exact = [[layout for layout in layouts if max(layout.steps) == 1] for layouts in by_axes]
     layouts = next((found for found in (*exact, *by_axes) if found), [])
     if not layouts:
-        where = {"auto": "or one axis more", "first": "after the channels", "last": "before the channels"}[channel_axis]
-        raise InputError(f"{name} must have the image's shape {shape} {where}, or a whole fraction of it, not {sizes}")
+        place = "or one axis more" if len(ends) > 1 else f"{'after' if ends[0] == 'first' else 'before'} the channels"
+        raise InputError(f"{name} must have the image's shape {shape} {place}, or a whole fraction of it, not {sizes}")
     if len(layouts) > 1:
         raise InputError(
             f"{name} of shape {sizes} may have its channels first or last beside an image of {shape}; say which "
@@ -241,23 +250,6 @@ def open_input_map(name: str, given: Any, shape: tuple[int, ...], channel_axis: 
             f"{name} must have at most {MAX_CHANNELS:,} channels, not {n_channels:,}; check their axis (channel_axis)"
         )
     return layouts[0]
-
-
-def _find_layouts(name: str, array: Any, axes: list[int], shape: tuple[int, ...], channel_axis: str) -> list[InputMap]:
-    """Find how some axes of an array can be the image's space, with channels first, last or none."""
-    splits: list[tuple[int | None, tuple[int, ...]]] = []
-    if len(axes) == len(shape):
-        splits.append((None, tuple(axes)))
-    elif len(axes) == len(shape) + 1:
-        splits += [(axes[0], tuple(axes[1:]))] if channel_axis != "last" else []
-        splits += [(axes[-1], tuple(axes[:-1]))] if channel_axis != "first" else []
-    layouts = []
-    for axis, space in splits:
-        steps = tuple(_find_step(n, int(array.shape[a])) for n, a in zip(shape, space, strict=True))
-        # A coarser map is as coarse along both axes of a slice.
-        if min(steps) > 0 and steps[-1] == steps[-2] and steps[0] in (1, steps[-1]):
-            layouts.append(InputMap(name, array, axis, space, shape, steps))
-    return layouts
 
 
 def _find_step(fine: int, coarse: int) -> int:
@@ -308,10 +300,8 @@ def open_input_maps(
         first = samples[0].flat[0]
         if all((values == first).all() for values in chain(samples, rest)):
             raise InputError(f"{name} is {first:g} everywhere, so it has no effect; leave it out")
-        if name == "features":
-            maps[name] = replace(opened, reduction=fit_reduction(samples, settings.components))
-        else:
-            maps[name] = replace(opened, range=declared or guess_value_range(samples))
+        units = fit_reduction(samples, settings.components) if name == "features" else guess_value_range(samples)
+        maps[name] = replace(opened, units=declared or units)
     return maps
 
 
@@ -357,7 +347,7 @@ def select_site_image(
     """Return the image that superpixels follow and contrast is measured on: `image` (at `slices`), or features."""
     if "features" not in maps or sites_source(settings, maps) != "features":
         return image
-    channels = maps["features"].read_features(slices) * np.float32(maps["features"].lab_per_unit)
+    channels = maps["features"].convert(slices) * np.float32(maps["features"].lab_per_unit)
     return NormalizedImage(np.ascontiguousarray(channels), False, image.spacing)
 
 
@@ -366,6 +356,6 @@ def make_sites(
 ) -> Sites:
     """Make superpixels in a mask of an image (at `slices`), a map of boundaries or features, as settings choose."""
     if "boundaries" in maps and sites_source(settings, maps) == "boundaries":
-        height = BOUNDARY_LAB / (1 + np.exp(-maps["boundaries"].log_odds(slices)))
+        height = BOUNDARY_LAB / (1 + np.exp(-maps["boundaries"].convert(slices)))
         return find_basins(height.astype(np.float32), settings, check_mask(mask, image.shape), image.spacing)
     return make_superpixels(select_site_image(image, maps, settings, slices), settings, mask)

@@ -62,14 +62,14 @@ def summarize_maps(maps: InputMaps, sites: Sites, graph: RegionGraph, settings: 
     features = edge_sums = foreground = None
     if "features" in maps:
         mask = sites > 0
-        pixels = maps["features"].read_features()[mask]
+        pixels = maps["features"].convert()[mask]
         pixels = pixels[:, find_informative_channels(pixels.astype(np.float64).var(axis=0))]
         options = gaussian_options(settings, settings.features_evidence)
         features = Gaussian.from_pixels(pixels, sites[mask] - 1, graph.n, *options)
     if "boundaries" in maps:
-        edge_sums = sum_map_over_edges(maps["boundaries"].log_odds(), sites, graph, spacing)
+        edge_sums = sum_map_over_edges(maps["boundaries"].convert(), sites, graph, spacing)
     if "foreground" in maps:
-        foreground = mean_per_site(maps["foreground"].log_odds()[..., np.newaxis], sites)[:, 0]
+        foreground = mean_per_site(maps["foreground"].convert()[..., np.newaxis], sites)[:, 0]
     return SiteMaps(features, edge_sums, foreground, maps.notes)
 
 
