@@ -234,8 +234,8 @@ MUTANTS = (
     Mutant(
         "a lock does not weigh more than paint when colours are matched",
         "core/interactive/interactive_run.py",
-        "np.where(self.locks, LOCK_WEIGHT, self.pixels)",
-        "self.pixels",
+        "np.where(self.locks, LOCK_WEIGHT, site_pixels(self.problem))",
+        "site_pixels(self.problem)",
         ("tests/core/interactive/test_interactive_run.py", "-k", "lock_keeps_its_number"),
     ),
     Mutant(

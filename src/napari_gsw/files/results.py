@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.lazy import is_lazy
-from napari_gsw.core.posterior.calibrated_boundary import make_calibrated_boundary
 from napari_gsw.core.posterior.region_table import Columns, measure_labels
-from napari_gsw.core.posterior.result import MethodResult, Result, Trace
+from napari_gsw.core.posterior.result import MethodResult, Result, Trace, make_calibrated_boundary
 from napari_gsw.files import plots
 from napari_gsw.files.geometry import UNKNOWN, Geometry, label_geometry, scale_and_unit
 from napari_gsw.files.images import TIFF_SUFFIXES, is_zarr, open_tiff, parse_xml

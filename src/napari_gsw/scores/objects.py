@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.scores.partitions import contingency_table
+from napari_gsw.scores.partitions import compute_overlaps, contingency_table
 
 # Thresholds of the intersection over union, and those at which F1 is reported.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -52,13 +52,10 @@ class ObjectPairs(NamedTuple):
 def match_objects(labels: ArrayLike, truth: ArrayLike) -> ObjectPairs:
     """Match the objects of two label images of one shape; 0 is background in both."""
     x, y = np.asarray(labels), np.asarray(truth)
-    table = contingency_table(x, y).tocoo()
+    cells = compute_overlaps(contingency_table(x, y))
     numbers, true_numbers = np.unique(x).astype(np.int64), np.unique(y).astype(np.int64)
-    rows = np.bincount(table.row, table.data, len(numbers))
-    columns = np.bincount(table.col, table.data, len(true_numbers))
-    overlap = table.data / (rows[table.row] + columns[table.col] - table.data)
-    enough = (overlap >= THRESHOLDS[0]) & (numbers[table.row] != 0) & (true_numbers[table.col] != 0)
-    i, j, overlap = table.row[enough], table.col[enough], overlap[enough]
+    enough = (cells.data >= THRESHOLDS[0]) & (numbers[cells.row] != 0) & (true_numbers[cells.col] != 0)
+    i, j, overlap = cells.row[enough], cells.col[enough], cells.data[enough]
     # Only ties at 0.5 compete, and they share one partner: the first of them gets it.
     order = np.lexsort((j, i, -overlap))
     order = order[np.sort(np.unique(i[order], return_index=True)[1])]

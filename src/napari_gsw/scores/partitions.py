@@ -12,12 +12,12 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from napari_gsw.core.array_types import BoolArray, Float64Array
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.special import number_labels
 
 # Default tolerance of boundaries, as a fraction of the image's diagonal.
 BOUNDARY_TOLERANCE = 0.0075
-# Labels are looked up in a table as long as this or as there are pixels, whichever is more; others are sorted.
-MAX_LOOKUP = 2**16
-
+# A table with more cells than this, and than there are pixels, is not filled densely.
+MAX_CELLS = 2**16
 # Called with the name of each step before the step.
 StepReport = Callable[[str], object]
 
@@ -87,8 +87,21 @@ def compute_disagreement(
     for title, reference in zip(_name_references(reference_labels), reference_labels, strict=True):
         report(f"differences from {title}")
         mask = reference != 0 if ignore_background else np.ones(labels.shape, bool)
-        n_differing[mask] += _differs(labels[mask], reference[mask])
         n_counted += mask
+        if not mask.any():
+            continue
+        i, j = number_labels(labels[mask])[1], number_labels(reference[mask])[1]
+        overlap = _count_pairs(i, j).astype(np.float64)
+        # The matching must be full, so each region also has a dummy partner that shares nothing. One is added to all
+        # weights because a weight of 0 is no edge; each region takes one edge, so it changes no comparison.
+        overlap.data += 1
+        dummies = sparse.eye_array(overlap.shape[0])
+        regions, pairs = min_weight_full_bipartite_matching(
+            sparse.hstack([overlap, dummies], format="csr"), maximize=True
+        )
+        partner = np.empty(overlap.shape[0], np.intp)
+        partner[regions] = pairs
+        n_differing[mask] += partner[i] != j
     return np.divide(n_differing, n_counted, out=n_differing, where=n_counted > 0)
 
 
@@ -103,7 +116,15 @@ def contingency_table(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None
         x, y = x[mask], y[mask]
     if x.size == 0:
         raise InputError("there is no pixel to compare")
-    return _count_pairs(*_number_labels(x), *_number_labels(y))
+    return _count_pairs(number_labels(x)[1], number_labels(y)[1])
+
+
+def _count_pairs(i: NDArray[np.intp], j: NDArray[np.intp]) -> sparse.csr_array:
+    """Count how often the numbers i and j occur together; each begins with 0 and has no gaps."""
+    n, m = int(i.max()) + 1, int(j.max()) + 1
+    if n * m <= max(i.size, MAX_CELLS):
+        return sparse.csr_array(np.bincount(i * m + j, minlength=n * m).reshape(n, m))
+    return sparse.coo_array((np.ones(i.size, np.int64), (i, j)), shape=(n, m)).tocsr()
 
 
 def score_table(table: sparse.csr_array) -> tuple[float, float, float, float]:
@@ -255,51 +276,17 @@ def _name_references(references: Sequence[Any]) -> list[str]:
     return [f"reference {k + 1} of {count}" for k in range(count)] if count > 1 else ["the reference"]
 
 
-def _number_labels(labels: NDArray[np.generic]) -> tuple[NDArray[np.intp], int]:
-    """Renumber labels 0 to n - 1: (pixels,) numbers, and n."""
-    x = labels.ravel()
-    if x.dtype.kind in "biu":
-        low, high = int(x.min()), int(x.max())
-        # A lookup is an order of magnitude faster than the sort of np.unique.
-        if high - low < max(x.size, MAX_LOOKUP) and high < 2**63:
-            index = x.astype(np.int64) - low
-            used = np.zeros(high - low + 1, bool)
-            used[index] = True
-            return (np.cumsum(used, dtype=np.intp) - 1)[index], int(used.sum())
-    values, codes = np.unique(x, return_inverse=True)
-    return codes.ravel(), len(values)
-
-
-def _count_pairs(i: NDArray[np.intp], n: int, j: NDArray[np.intp], m: int) -> sparse.csr_array:
-    """Count how often the numbers i (below n) and j (below m) occur together: (n, m)."""
-    if n * m <= max(i.size, MAX_LOOKUP):
-        return sparse.csr_array(np.bincount(i * m + j, minlength=n * m).reshape(n, m))
-    return sparse.coo_array((np.ones(i.size, np.int64), (i, j)), shape=(n, m)).tocsr()
-
-
-def _differs(a: NDArray[np.generic], b: NDArray[np.generic]) -> BoolArray:
-    """Find the pixels (pixels,) whose label in a is not the partner of their label in b."""
-    if a.size == 0:
-        return np.zeros(0, bool)
-    (i, n), (j, m) = _number_labels(a), _number_labels(b)
-    overlap = _count_pairs(i, n, j, m).astype(np.float64)
-    # The matching must be full, so each label of a also has a dummy partner that shares nothing. One is added to
-    # all weights because a weight of 0 is no edge; each label takes one edge, so it changes no comparison.
-    overlap.data += 1
-    rows, columns = min_weight_full_bipartite_matching(
-        sparse.hstack([overlap, sparse.eye_array(n)], format="csr"), maximize=True
-    )
-    partner = np.empty(n, np.intp)
-    partner[rows] = columns
-    return np.asarray(partner[i] != j)
+def compute_overlaps(table: sparse.csr_array) -> sparse.coo_array:
+    """Compute the intersection over union of all regions that share a pixel from a contingency table."""
+    cells = table.tocoo().astype(np.float64)
+    rows, columns = (np.asarray(table.sum(axis=axis)).ravel() for axis in (1, 0))
+    cells.data /= rows[cells.row] + columns[cells.col] - cells.data
+    return cells
 
 
 def _best_overlaps(table: sparse.csr_array) -> Float64Array:
     """Return the best intersection over union of each row's region with a column's."""
-    cells = table.tocoo().astype(np.float64)
-    rows, columns = (np.asarray(table.sum(axis=axis)).ravel() for axis in (1, 0))
-    cells.data /= rows[cells.row] + columns[cells.col] - cells.data
-    return np.asarray(cells.max(axis=1).toarray()).ravel()
+    return np.asarray(compute_overlaps(table).max(axis=1).toarray()).ravel()
 
 
 def _entropy(counts: Float64Array) -> float:

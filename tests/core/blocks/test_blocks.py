@@ -255,7 +255,7 @@ def test_a_segmentation_in_blocks():
     # Lazily or at once, the boundary image is the same.
     import dataclasses
 
-    from napari_gsw.core.posterior.uncertainty import make_boundary_image
+    from napari_gsw.core.posterior.regions import make_boundary_image
 
     at_once = dataclasses.replace(found.problem, sites=found.problem.site_image)
     together = found.snapshot.together

@@ -8,6 +8,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.posterior.object_edits import (
     accept_object,
     delete_object,
@@ -82,7 +83,7 @@ def test_later_sweeps_leave_an_edit_alone_and_the_others_keep_their_numbers(live
 
 def test_the_clusters_follow_an_edit(live):
     shown = live.summary.labels.astype(np.uint16)
-    background = np.bincount(live.display_labels, live.pixels).argmax()
+    background = np.bincount(live.display_labels, site_pixels(live.problem)).argmax()
     for what in ("delete", "draw"):
         live.edit(edit_on(shown, what))
         drain(live)
@@ -129,7 +130,7 @@ def test_unlocking_or_painting_a_cluster_lets_go_of_the_object(live):
     live.edit(accept_object(shown, at(shown, 1), True))
     live.edit(accept_object(shown, at(shown, 2), True))
     site = live.problem.site_image[CENTRES[1]] - 1
-    background = int(np.bincount(live.display_labels, live.pixels).argmax())
+    background = int(np.bincount(live.display_labels, site_pixels(live.problem)).argmax())
     live.paint([site], background, lock=True)
     assert live.edits.fixed[CENTRES[1]] == 0
     assert live.edits.fixed[CENTRES[2]] > 0

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.interactive.actions import History
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.interactive.saved_session import History
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
 from napari_gsw.core.posterior.region_table import measure_regions
-from napari_gsw.core.posterior.uncertainty import make_boundary_image
+from napari_gsw.core.posterior.regions import make_boundary_image
 from napari_gsw.core.sampler.chain import resample_sites, restart_from
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots, spawn_seeds
 from napari_gsw.core.sites.site_values import mean_per_site
@@ -191,7 +192,7 @@ def test_locked_sites_keep_their_number_for_ever(problem, count):
 
 def test_a_lock_keeps_its_number_when_most_of_its_region_leaves(problem):
     chain = drain(live(problem))
-    number = int(np.bincount(chain.display_labels, chain.pixels).argmax())
+    number = int(np.bincount(chain.display_labels, site_pixels(chain.problem)).argmax())
     site = int(np.flatnonzero(chain.display_labels == number)[0])
     chain.lock([site])
     apart = chain.display_labels.copy()
@@ -351,9 +352,7 @@ def test_seeds_give_the_numbers(problem, image):
 def test_region_table_against_slow_obvious_code(problem, image):
     chain = drain(live(problem))
     means = mean_per_site(image, problem.sites)
-    table = measure_regions(
-        problem, chain.display_labels, chain.pixels, chain.snapshot.together, means, pixel_size=0.25
-    )
+    table = measure_regions(problem, chain.display_labels, chain.snapshot.together, means, pixel_size=0.25)
     painted = problem.paint(chain.display_labels)
     together = chain.snapshot.together
     for row, number in enumerate(table["index"]):

@@ -9,8 +9,9 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.actions import MAX_UNDO
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.interactive.saved_session import MAX_UNDO
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.posterior.object_edits import accept_object
 from napari_gsw.core.sites.scribbles import make_scribble
 from napari_gsw.scores.partitions import variation_of_information
@@ -47,8 +48,14 @@ def drawn(live, rows, columns, number):
 def consistent(live):
     """Numbers, locks and log posterior are those of the chains, all of them of the sites of today."""
     first, n = live.ensemble.snapshots[0], live.problem.n
-    assert n == int(live.problem.site_image.max()) == len(live.display_labels) == len(live.locks) == len(live.pixels)
-    assert live.pixels.sum() == live.problem.site_image.size
+    assert (
+        n
+        == int(live.problem.site_image.max())
+        == len(live.display_labels)
+        == len(live.locks)
+        == len(site_pixels(live.problem))
+    )
+    assert site_pixels(live.problem).sum() == live.problem.site_image.size
     assert variation_of_information(live.display_labels, first.labels) == pytest.approx(0, abs=1e-9)
     assert first.log_posterior == pytest.approx(gsw.log_posterior(live.problem, first.labels), rel=1e-9)
     for chain in live.ensemble.chains:

@@ -23,12 +23,12 @@ from napari_gsw.core.features.object_network import (
 from napari_gsw.core.graph.object_model import COLOURS, ObjectModel, load_builtin_object_model
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import NormalizedImage
-from napari_gsw.core.interactive.numbering import match_labels
+from napari_gsw.core.interactive.label_changes import match_labels
 from napari_gsw.core.model.priors import Potts
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import NETWORK_SETTINGS, is_replaced_by_network
 from napari_gsw.core.posterior.objects import MERGE_PROBABILITY, calibrate, decode_objects, same_object_probability
-from napari_gsw.core.posterior.region_table import Overlap, find_likeliest_partner
+from napari_gsw.core.posterior.region_table import find_likeliest_partner
 from napari_gsw.core.settings import setting_fields
 from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
 from napari_gsw.research.evaluation.easy_images import EasyImage
@@ -199,8 +199,7 @@ def test_likely_pairs_are_objects_and_a_person_has_the_last_word():
 
 def test_the_neighbour_with_which_a_label_is_most_probably_one():
     problem = coupled([(0, 1), (1, 2), (2, 3)], [0.0, 0.0, 0.0], 4)
-    common = Overlap(np.arange(4), np.array([0, 1, 2, 2]), np.ones(4, int), np.array([0, 1, 2, 2]))
-    other, share = find_likeliest_partner(problem, np.array([0.3, 0.4, 0.9]), common, 4)
+    other, share = find_likeliest_partner(problem, np.array([0.3, 0.4, 0.9]), np.array([0, 1, 2, 2]), 4)
     assert other.tolist() == [1, 2, 1, -1]
     assert share.tolist() == [0.3, 0.4, 0.4, 0.0]
 

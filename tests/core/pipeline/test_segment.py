@@ -11,7 +11,7 @@ import pytest
 from skimage.data import astronaut
 
 import napari_gsw as gsw
-from napari_gsw.core.posterior.uncertainty import compute_site_entropy, make_boundary_image
+from napari_gsw.core.posterior.regions import compute_site_entropy, make_boundary_image
 from napari_gsw.sample_data import sample
 from napari_gsw.scores import partitions as metrics
 

@@ -14,8 +14,8 @@ import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.pipeline.sampling_run import make_ensemble
-from napari_gsw.core.posterior.calibrated_boundary import calibrate_boundary_odds, make_calibrated_boundary
 from napari_gsw.core.posterior.consensus import compute_expected_loss, find_consensus
+from napari_gsw.core.posterior.result import calibrate_boundary_odds, make_calibrated_boundary
 
 IMAGE = astronaut()[60:180, 150:300]
 

@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from gui_actions import click, wait_done, wait_for
-from napari_gsw.core.posterior.uncertainty import make_boundary_image
+from napari_gsw.core.posterior.regions import make_boundary_image
 from napari_gsw.sample_data import sample
 
 pytest.importorskip("napari")

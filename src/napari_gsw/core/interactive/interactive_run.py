@@ -1,23 +1,23 @@
 """Chains that a user watches and corrects.
 
 A chain may call the same cluster 3 in one sweep and 7 in the next. The user sees, and paints with, labels that stay
-with their regions (:mod:`napari_gsw.core.interactive.numbering`).
+with their regions (:mod:`napari_gsw.core.interactive.label_changes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.actions import ActionLog, Correction, History, InitialState, recorded
 from napari_gsw.core.interactive.label_changes import (
-    LabelChange,
     apply_change,
     change_of_edit,
     change_of_paint,
@@ -25,12 +25,21 @@ from napari_gsw.core.interactive.label_changes import (
     clamps_of_edit,
     find_conflicting_scribbles,
     map_split_sites,
+    match_labels,
+    match_painted_labels,
+    propose_labels,
 )
-from napari_gsw.core.interactive.numbering import match_labels, match_painted_labels, propose_labels
-from napari_gsw.core.interactive.saved_session import STATE_NAMES, InteractiveState
+from napari_gsw.core.interactive.saved_session import (
+    MAX_UNDO,
+    Action,
+    Correction,
+    InitialState,
+    InteractiveState,
+    LabelChange,
+)
 from napari_gsw.core.model.external_field import add_anchors
 from napari_gsw.core.model.priors import Exactly
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, SamplingRun, make_ensemble
@@ -38,13 +47,15 @@ from napari_gsw.core.pipeline.saved_run import SavedRun
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
 from napari_gsw.core.posterior.summary import number_clusters
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.sampler.bonds import bonds_from_settings
 from napari_gsw.core.sampler.chain import Chain, resample_sites, reset_sums, restart_from
 from napari_gsw.core.sampler.options import SamplerOptions
 from napari_gsw.core.sampler.state import COUNTED
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.blocked_labels import CompressedArray
 from napari_gsw.core.sites.scribbles import Scribble
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # The current sample of the first chain, the best sample or the consensus of all, or the bounds of the credible ball.
 DisplayedState = Literal["current", "best", "consensus", "coarsest", "finest", "farthest"]
@@ -71,27 +82,55 @@ MOVE_SETTINGS = (
 LIVE_SETTINGS = frozenset(
     (*MOVE_SETTINGS, *SCRIBBLE_SETTINGS, "consensus", "polish", "view", "neck", "min_region", "merge", "join")
 )
-NO_SITES: Int64Array = np.zeros(0, np.int64)
+# Names of methods that may be replayed; a file may name no others.
+METHODS: set[str] = set()
 
 
-class InteractiveRun(SamplingRun):
-    """A sampling run with labels on the screen, locks, scribbles, edits and a log.
+def recorded(method: Method) -> Method:
+    """Log calls of a method of a run, unless it is refused or part of another action."""
+    signature = inspect.signature(method)
+    METHODS.add(method.__name__)
 
-    :class:`~napari_gsw.core.interactive.saved_session.InteractiveState` describes its attributes.
-    """
+    @functools.wraps(method)
+    def call(self: InteractiveRun, *args: Any, **kwargs: Any) -> Any:
+        if self.is_acting:
+            return method(self, *args, **kwargs)
+        sweep, labels = self.sweep, self.display_labels.astype(np.uint32)
+        self.is_acting = True
+        try:
+            result = method(self, *args, **kwargs)
+        finally:
+            self.is_acting = False
+        values = signature.bind(self, *args, **kwargs).arguments
+        arguments = {name: PACKED.get(type(v), UNPACKED)[0](v) for name, v in values.items() if name != "self"}
+        self.log.actions.append(Action(sweep, method.__name__, arguments, labels))
+        return result
 
-    display_labels: Int64Array
+    return call  # type: ignore[return-value]
+
+
+Packing = tuple[Callable[[Any], Any], Callable[[Any, Problem], Any]]
+# Arguments in the log take little memory: they are without the site image, and their label images are compressed, in
+# which a fixed background is -1. By type, how to pack and unpack them, the latter with the present problem.
+PACKED: Mapping[type, Packing] = {
+    Scribble: (lambda v: replace(v, site_image=None), lambda v, problem: replace(v, site_image=problem.site_image)),
+    Edit: (
+        lambda v: v._replace(shown=CompressedArray.of(v.shown)),
+        lambda v, problem: v._replace(shown=v.shown.array()),
+    ),
+    FixedPixels: (
+        lambda v: replace(v, fixed=CompressedArray.of(v.fixed + 1), names=CompressedArray.of(v.names)),
+        lambda v, problem: replace(v, fixed=v.fixed.array().astype(np.int32) - 1, names=v.names.array()),
+    ),
+    np.ndarray: (np.copy, lambda v, problem: v),
+}
+UNPACKED: Packing = (lambda v: v, lambda v, problem: v)
+
+
+class InteractiveRun(InteractiveState, SamplingRun):
+    """A sampling run with labels on the screen, locks, scribbles, edits and a log."""
+
     reference_labels: Int64Array
-    locks: BoolArray
-    painted: BoolArray
-    scribbles: LabelImage | None
-    names: LabelImage | None
-    closed_at_start: bool | None
-    restarted_at: int
-    run_length: int
-    history: History
-    log: ActionLog
-    initial: InitialState
     scribble_field: ScribbleField
     rebuild_problem: RebuildProblem | None = None  # None if sites cannot be split
     is_acting = False  # an action is under way
@@ -113,12 +152,12 @@ class InteractiveRun(SamplingRun):
         clamps = add_anchors(problem.map_field, None if seeds is None else problem.labels_under(seeds, "seeds"))
         by_seeds = settings.only_painted != "auto" or closed is None
         is_now_closed = is_closed(settings, clamps, problem.map_field) if by_seeds else bool(closed)
-        steering = ScribbleField(problem, settings, is_now_closed)
-        conditioned = problem if clamps is None else steering.apply_to_problem(clamps)
-        super().__init__(conditioned, settings, seed, make_ensemble(conditioned, settings, seed, clamps, init))
+        self.scribble_field = ScribbleField(problem, settings, is_now_closed)
+        conditioned = problem if clamps is None else self.scribble_field.apply_to_problem(clamps)
+        ensemble = make_ensemble(conditioned, settings, seed, clamps, init)
+        SamplingRun.__init__(self, conditioned, settings, seed, ensemble)
         self.target = 0
-        initial = InitialState(problem, settings, seeds, init, closed)
-        self._set_state(self._first_state(clamps, initial, steering.closed), steering)
+        self._begin(clamps, InitialState(problem, settings, seeds, init, closed), is_now_closed)
         self.history.keep(0, self.display_labels)
 
     @classmethod
@@ -128,19 +167,21 @@ class InteractiveRun(SamplingRun):
         run._continue(saved)
         prior = run.problem.prior.prior if isinstance(run.problem.prior, Exactly) else run.problem.prior
         unconditioned = run.problem.lend(replace(run.problem, field=None, prior=prior))
-        state = saved.live
-        if not isinstance(state, InteractiveState):
-            seeds, init = saved.given.get("seeds"), saved.given.get("init")
-            initial = InitialState(unconditioned, saved.settings, seeds, init, None)
-            clamps = saved.states[0]["seeds"].astype(np.int32)
-            state = run._first_state(clamps, initial, run.problem.closed)
-            state.log.steps += [dict(step) for step in saved.steps]
-        state.check(saved)
-        run._set_state(state, ScribbleField(unconditioned, saved.settings, state.closed))
+        if isinstance(saved.live, InteractiveState):
+            saved.live.check(saved)
+            vars(run).update(vars(saved.live.state()))
+            run.reference_labels = run.display_labels if run.reference_labels is None else run.reference_labels
+        else:
+            initial = InitialState(
+                unconditioned, saved.settings, saved.given.get("seeds"), saved.given.get("init"), None
+            )
+            run._begin(saved.states[0]["seeds"].astype(np.int32), initial, run.problem.closed)
+            run.log.steps += [dict(step) for step in saved.steps]
+        run.scribble_field = ScribbleField(unconditioned, saved.settings, run.closed)
         return run
 
-    def _first_state(self, clamps: Int32Array | None, initial: InitialState, closed: bool) -> InteractiveState:
-        """Make the state of a run without corrections. A start of the user keeps its labels, except 0."""
+    def _begin(self, clamps: Int32Array | None, initial: InitialState, closed: bool) -> None:
+        """Set the state of a run without corrections. A start of the user keeps its labels, except 0."""
         n, seeds, init = self.problem.n, initial.seeds, initial.init
         locks = np.zeros(n, bool) if clamps is None else np.asarray(clamps >= 0)
         known = np.zeros(n, np.int64) if init is None else np.maximum(self.problem.labels_under(init, "init"), 0)
@@ -149,29 +190,18 @@ class InteractiveRun(SamplingRun):
         clusters = self.ensemble.snapshots[0].labels
         labels = clusters.astype(np.int64) + 1
         if known.any():
-            labels = match_labels(clusters, known, np.where(locks, LOCK_WEIGHT, count_site_pixels(self.problem)))
-        return InteractiveState(
+            labels = match_labels(clusters, known, np.where(locks, LOCK_WEIGHT, site_pixels(self.problem)))
+        InteractiveState.__init__(
+            self,
             display_labels=labels,
+            reference_labels=labels,
             locks=locks,
-            painted=locks,
+            painted=locks.copy(),
             scribbles=seeds.astype(np.int32) if isinstance(seeds, np.ndarray) else None,
             closed=closed,
-            closed_at_start=initial.closed,
             run_length=self.settings.sweeps,
             initial=initial,
         )
-
-    def _set_state(self, state: InteractiveState, steering: ScribbleField) -> None:
-        for name, value in vars(state.copy()).items():
-            if name != "closed":
-                setattr(self, name, value)
-        self.reference_labels = state.display_labels if state.reference_labels is None else state.reference_labels
-        self.scribble_field, self.pixels = steering, count_site_pixels(self.problem)
-
-    def state(self) -> InteractiveState:
-        """Return everything but the chains, as it is now."""
-        values = {name: getattr(self, name) for name in STATE_NAMES if name != "closed"}
-        return InteractiveState(closed=self.scribble_field.closed, **values).copy()
 
     # ---- labels
 
@@ -179,21 +209,9 @@ class InteractiveRun(SamplingRun):
         """Show other labels, which those of later sweeps are matched with."""
         self.display_labels = self.reference_labels = labels
 
-    def _match_current(self) -> Int64Array:
-        """(n,) labels of the first chain's current sample, matched with the reference labels.
-
-        Clusters of object fragments come and go with every sweep. They are numbered anew, and what is locked keeps its
-        label; matched labels would depend on how often somebody looks.
-        """
-        clusters = self.ensemble.snapshots[0].labels
-        if self.problem.has_fragments:
-            locked = np.where(self.locks, self.display_labels, -1).astype(np.int32)
-            return number_clusters(canonical_labels(clusters.astype(np.int32)), locked)
-        return match_labels(clusters, self.reference_labels, self._weights())
-
     def _weights(self) -> Float64Array:
         """(n,) weight of each site when labels are matched."""
-        return np.where(self.locks, LOCK_WEIGHT, self.pixels)
+        return np.where(self.locks, LOCK_WEIGHT, site_pixels(self.problem))
 
     def named(self, clusters: NDArray[np.integer]) -> Int64Array:
         """(n,) labels of another partition: what overlaps most with the screen keeps its label."""
@@ -241,7 +259,14 @@ class InteractiveRun(SamplingRun):
         n_to_match = sweeps_to_match(self.sweep, self.problem.n)
         renewed_at = self.sweep + n_to_match
         super().advance(min(n_sweeps, n_to_match))
-        self.display_labels = self._match_current()
+        clusters = self.ensemble.snapshots[0].labels
+        if self.problem.has_fragments:
+            # Clusters of fragments come and go with every sweep. They are numbered anew, and what is locked keeps its
+            # label; matched labels would depend on how often somebody looks.
+            locked = np.where(self.locks, self.display_labels, -1).astype(np.int32)
+            self.display_labels = number_clusters(canonical_labels(clusters.astype(np.int32)), locked)
+        else:
+            self.display_labels = match_labels(clusters, self.reference_labels, self._weights())
         if self.sweep == renewed_at:
             self.reference_labels = self.display_labels
         self.history.keep(self.sweep, self.display_labels)
@@ -341,7 +366,8 @@ class InteractiveRun(SamplingRun):
     def _apply_field(self) -> None:
         """Compute the field of what is locked anew, by the present settings."""
         self.scribble_field.settings = self.settings
-        self._apply(NO_SITES, NO_SITES, np.zeros(0, bool), "steering", self.edits)
+        nothing, unlocked = np.zeros(0, np.int64), np.zeros(0, bool)
+        self._apply(Correction(nothing, nothing, nothing, unlocked, unlocked), "steering")
 
     # ---- corrections
 
@@ -355,7 +381,7 @@ class InteractiveRun(SamplingRun):
         if where.size:
             after = np.broadcast_to(np.asarray(number, dtype=np.int64), where.shape).copy()
             check_labels_fit(after)
-            self._paint(where, after, lock)
+            self._correct(where, after, (after > 0) & (self.locks[where] | lock))
 
     @recorded
     def draw(self, stroke: Scribble, lock: bool = False) -> None:
@@ -371,33 +397,27 @@ class InteractiveRun(SamplingRun):
             if conflicts is not None:
                 self._split_sites(self.rebuild_problem(self.problem.site_image, conflicts))
                 stroke = stroke.transfer(self.problem.site_image)
-        self._paint(stroke.sites, stroke.numbers, lock, change_of_paint(paint, stroke))
-
-    def _paint(self, sites: Int64Array, after: Int64Array, lock: bool, paint: LabelChange | None = None) -> None:
-        locked = (after > 0) & (self.locks[sites] | lock)
-        self._correct(Correction(sites, self.display_labels[sites], after, self.locks[sites], locked, paint=paint))
+        locked = (stroke.numbers > 0) & (self.locks[stroke.sites] | lock)
+        self._correct(stroke.sites, stroke.numbers, locked, paint=change_of_paint(paint, stroke))
 
     def _split_sites(self, rebuilt: Problem) -> None:
         """Go over to a problem with split sites; each piece keeps label and lock of its site."""
         problem, parents = map_split_sites(self.problem, rebuilt)
-        edits, locks, labels = self.edits, self.locks[parents], self.display_labels[parents]
+        n_before, locks, labels, edits = self.problem.n, self.locks[parents], self.display_labels[parents], self.edits
         if edits is not None:
             edits = replace(edits, sites=find_fixed_sites(edits.fixed, problem.site_image, problem.n))
-        steering = ScribbleField(problem, self.settings, self.scribble_field.closed)
+        steering = ScribbleField(problem, self.settings, self.closed)
         conditioned = steering.apply_to_problem(scribble_labels(locks, labels, edits))
         bonds, chains = bonds_from_settings(conditioned, self.settings), []
         for chain in self.ensemble.chains:
             split = replace(chain, options=chain.options.replace(bonds=bonds))
-            chains.append(
-                restart_from(split, chain.labels[parents], chain.seeds[parents], chain.options.burn_in, conditioned)
-            )
-        n_before = self.problem.n
-        self.problem, self.scribble_field, self._summary = conditioned, steering, None
-        self.ensemble.chains = chains
+            now, seeds = chain.labels[parents], chain.seeds[parents]
+            chains.append(restart_from(split, now, seeds, chain.options.burn_in, conditioned))
+        self.problem, self.scribble_field, self.ensemble.chains = conditioned, steering, chains
         self.ensemble.refresh()
+        self._summary = None
         self.set_labels(labels)
         self.locks, self.painted, self.edits = locks, self.painted[parents], edits
-        self.pixels = count_site_pixels(problem)
         self.log.split_sites(parents, n_before)
         self.history.split_sites(parents)
         self.log.steps.append({"sweep": self.sweep, "what": "cut", "sites": problem.n - n_before})
@@ -415,8 +435,7 @@ class InteractiveRun(SamplingRun):
 
     def _set_locks(self, sites: Int64Array, locked: bool) -> None:
         if sites.size:
-            labels = self.display_labels[sites]
-            self._correct(Correction(sites, labels, labels, self.locks[sites], np.full(sites.size, locked)))
+            self._correct(sites, self.display_labels[sites], np.full(sites.size, locked))
 
     def check_edit(self) -> None:
         """Raise an InputError if objects cannot be edited."""
@@ -430,9 +449,8 @@ class InteractiveRun(SamplingRun):
         change = change_of_edit(self.edits, edit)
         self.names = edit.shown
         fixed = apply_change(self.edits, change, edit.shown, self.problem)
-        labels, locks = self.display_labels, self.locks
-        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, labels, self.pixels)
-        self._correct(Correction(sites, labels[sites], after, locks[sites], locked, pixels=change), edit.what)
+        sites, after, locked = clamps_of_edit(edit, self.edits, fixed, self.problem, self.display_labels)
+        self._correct(sites, after, locked, edit.what, pixels=change)
 
     @recorded
     def set_fixed_pixels(self, edits: FixedPixels) -> None:
@@ -446,25 +464,24 @@ class InteractiveRun(SamplingRun):
         """Continue from labels that were on the screen before; locked sites stay."""
         labels = self.map_to_current_sites(numbers)
         sites = np.flatnonzero((labels != self.display_labels) & ~self.locks)
-        free = np.zeros(sites.size, bool)
         if sites.size:
-            self._correct(Correction(sites, self.display_labels[sites], labels[sites], free, free), "go back")
+            self._correct(sites, labels[sites], np.zeros(sites.size, bool), "go back")
 
     @recorded
     def undo(self) -> bool:
         """Undo the last correction; False if there is none."""
         if not self.log.done:
             return False
-        last = self.log.done[-1]
-        sites, before, locked = last.sites, last.before, last.locked_before
-        if last.at_rest is not None:  # what followed from it is reverted, too
+        correction = self.log.done[-1].reverse
+        if correction.at_rest is not None:  # what followed from it is reverted, too
             locks = self.locks.copy()
-            locks[sites] = locked
-            sites = np.union1d(sites, np.flatnonzero(self.display_labels != last.at_rest))
-            before, locked = last.at_rest[sites], locks[sites]
-        self._apply(sites, before, locked, "undo", self._edits_after(last.pixels and last.pixels.reverse))
+            locks[correction.sites] = correction.locked_after
+            changed = self.display_labels != correction.at_rest
+            sites = np.union1d(correction.sites, np.flatnonzero(changed))
+            labels = correction.at_rest[sites]
+            correction = replace(correction, sites=sites, after=labels, locked_after=locks[sites])
+        self._apply(correction, "undo")
         self.log.undone.append(self.log.done.pop())
-        self._apply_paint(last.paint and last.paint.reverse)
         return True
 
     @recorded
@@ -472,10 +489,8 @@ class InteractiveRun(SamplingRun):
         """Redo the correction that was undone last; False if there is none."""
         if not self.log.undone:
             return False
-        last = self.log.undone[-1]
-        self._apply(last.sites, last.after, last.locked_after, "redo", self._edits_after(last.pixels))
+        self._apply(self.log.undone[-1], "redo")
         self.log.done.append(self.log.undone.pop())
-        self._apply_paint(last.paint)
         return True
 
     @recorded
@@ -483,18 +498,27 @@ class InteractiveRun(SamplingRun):
         """Forget the corrections so far, so that they cannot be undone."""
         self.log.done, self.log.undone = [], []
 
-    def _correct(self, correction: Correction, why: str = "paint") -> None:
-        if self.target <= self.sweep:
-            correction = replace(correction, at_rest=self.display_labels)
-        if correction.pixels is None and self.edits is not None and why != "go back":
+    def _correct(
+        self,
+        sites: Int64Array,
+        after: Int64Array,
+        locked: BoolArray,
+        why: str = "paint",
+        paint: LabelChange | None = None,
+        pixels: LabelChange | None = None,
+    ) -> None:
+        """Give sites their labels and locks, and remember it; what was undone before cannot be redone after it."""
+        before, locked_before = self.display_labels[sites], self.locks[sites]
+        at_rest = self.display_labels if self.target <= self.sweep else None
+        if pixels is None and self.edits is not None and why != "go back":
             # A cluster that is painted or unlocked by hand overrides the object that was fixed there.
-            is_moved = correction.before != correction.after
-            sites = correction.sites[is_moved | (correction.locked_before & ~correction.locked_after)]
-            correction = replace(correction, pixels=change_of_release(self.edits, self.problem.site_image, sites))
-        edits = self._edits_after(correction.pixels)
-        self._apply(correction.sites, correction.after, correction.locked_after, why, edits)
-        self._apply_paint(correction.paint)
-        self.log.add_correction(correction)
+            is_freed = (before != after) | (locked_before & ~locked)
+            pixels = change_of_release(self.edits, self.problem.site_image, sites[is_freed])
+        correction = Correction(sites, before, after, locked_before, locked, at_rest, pixels, paint)
+        self._apply(correction, why)
+        self.log.done.append(correction)
+        del self.log.done[:-MAX_UNDO]
+        self.log.undone.clear()
 
     def paint_image(self) -> LabelImage:
         r"""Return (\*shape,) int32 scribbles, 0 for none; changed in place."""
@@ -509,31 +533,22 @@ class InteractiveRun(SamplingRun):
         locked = np.concatenate(([0], np.where(self.locks, self.display_labels, 0)))
         return np.where(locked[self.problem.site_image] == self.scribbles, self.scribbles, 0)
 
-    def _apply_paint(self, change: LabelChange | None) -> None:
-        if change is not None:
-            self.paint_image().reshape(-1)[change.pixels] = change.after
-
-    def _edits_after(self, change: LabelChange | None) -> FixedPixels | None:
-        """Return the fixed pixels after a change; None if nothing is fixed."""
-        if change is None:
-            return self.edits
-        assert self.names is not None
-        fixed = apply_change(self.edits, change, self.names, self.problem)
-        return fixed if fixed.fixed.any() else None
-
-    def _apply(
-        self, sites: NDArray[np.int64], after: Int64Array, locked: BoolArray, why: str, edits: FixedPixels | None
-    ) -> None:
+    def _apply(self, correction: Correction, why: str) -> None:
         """Give sites their labels and locks in every chain; all or, if the prior forbids it, nothing."""
+        sites, after, pixels, paint = correction.sites, correction.after, correction.pixels, correction.paint
         locks = self.locks.copy()
-        locks[sites] = locked
+        locks[sites] = correction.locked_after
         # Corrected chains have to settle again, however little is left of their run. At rest they wake for a while.
         length = max(self.settings.sweeps, MIN_RUN)
         if self.target <= self.sweep:
             length = min(length, MAX_SETTLING)
         # From their present state they settle soon, and a run that is stopped early should have counted some sweeps.
         burn_in = self.sweep + int(self.settings.burn_in * min(length, MAX_SETTLING))
-        freed, closed, problem = sites[after == 0], self.scribble_field.closed, self.problem
+        freed, problem, edits = sites[after == 0], self.problem, self.edits
+        if pixels is not None:
+            assert self.names is not None
+            edits = apply_change(edits, pixels, self.names, problem)
+            edits = edits if edits.fixed.any() else None  # nothing is fixed any more
         chains: list[Chain] = []
         all_labels: list[Int64Array] = []
         try:
@@ -545,7 +560,7 @@ class InteractiveRun(SamplingRun):
                 seeds = np.where(locks, labels, -1).astype(np.int32)
                 if c == 0:  # locks have the same labels in all chains
                     scribbles = scribble_labels(locks, labels, edits)
-                    if self.settings.only_painted != "auto" or (self.closed_at_start is None and self.sweep == 0):
+                    if self.settings.only_painted != "auto" or (self.initial.closed is None and self.sweep == 0):
                         self.scribble_field.closed = is_closed(self.settings, scribbles, problem.map_field)
                     problem = self.scribble_field.apply_to_problem(scribbles)
                 labels = match_painted_labels(problem, labels, seeds)
@@ -557,12 +572,14 @@ class InteractiveRun(SamplingRun):
                 chains.append(chain)
                 all_labels.append(labels)
         except InputError:
-            self.scribble_field.closed = closed
+            self.scribble_field.closed = self.closed
             raise
         self.problem, self.ensemble.chains = problem, chains
         self.ensemble.refresh()
-        self.locks, self.edits = locks, edits
+        self.locks, self.edits, self.closed = locks, edits, self.scribble_field.closed
         self.painted[sites] = after > 0
+        if paint is not None:
+            self.paint_image().reshape(-1)[paint.pixels] = paint.after
         self.set_labels(match_labels(self.ensemble.snapshots[0].labels, all_labels[0], self._weights()))
         self.log.steps.append({"sweep": self.sweep, "what": why, "sites": len(sites), "locked": int(locks.sum())})
         self.restarted_at, self.run_length = self.sweep, length

@@ -1,38 +1,80 @@
-"""Scribbles and edits of objects as changed pixels, clamps and split sites."""
+"""Labels of sites: matched from state to state of a chain for the user, and changed by scribbles and edits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, LabelImage, Sites
+from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
+from napari_gsw.core.interactive.saved_session import LabelChange
 from napari_gsw.core.model.external_field import refine_field
-from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites, find_majority_labels
+from napari_gsw.core.model.problem import Problem, log_posterior, site_pixels
+from napari_gsw.core.partitions import canonical_labels
+from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
+from napari_gsw.core.posterior.objects import find_free_labels
 from napari_gsw.core.sites.scribbles import Scribble, find_mixed_sites
+from napari_gsw.core.sites.site_values import find_site_majority
+from napari_gsw.core.special import number_labels
 
 
-class LabelChange(NamedTuple):
-    """Change of painted or fixed pixels: (p,) indices into the flattened image, labels before and after.
+def match_labels(
+    clusters: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
+) -> NDArray[np.int64]:
+    """(n,) positive labels of clusters, so that as much weight (n,) as possible keeps its positive label in `shown`.
 
-    Of fixed pixels it has the labels on the screen, too, and the labels that stay unfinished before and after.
+    A cluster without a counterpart takes the smallest label that is not on the screen.
+
+    Examples
+    --------
+    >>> match_labels(np.array([0, 0, 1, 2]), np.array([5, 5, 5, 3]), np.ones(4)).tolist()
+    [5, 5, 1, 3]
     """
+    from scipy.optimize import linear_sum_assignment
 
-    pixels: Int64Array
-    before: LabelImage
-    after: LabelImage
-    names: LabelImage | None = None
-    unfinished_before: frozenset[int] = frozenset()
-    unfinished_after: frozenset[int] = frozenset()
+    # In the order of first sites, since a saved chain may number its clusters in another way.
+    i, (old, j) = canonical_labels(clusters.astype(np.int32)), number_labels(shown)
+    k = int(i.max()) + 1
+    overlap = np.bincount(i * len(old) + j, weight, k * len(old)).reshape(k, len(old))
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    is_kept = overlap[rows, columns] > 0
+    label = np.zeros(k, np.int64)
+    label[rows[is_kept]] = old[columns[is_kept]]
+    label[label == 0] = find_free_labels(int((label == 0).sum()), old)
+    return np.asarray(label[i])
 
-    @property
-    def reverse(self) -> LabelChange:
-        """The change that takes this one back."""
-        pixels, before, after, names, unfinished_before, unfinished_after = self
-        return LabelChange(pixels, after, before, names, unfinished_after, unfinished_before)
+
+def match_painted_labels(problem: Problem, labels: Int64Array, seeds: Int32Array) -> Int64Array:
+    """Give a site the painted label with the largest field, if only painted labels are allowed and it has another.
+
+    `seeds` (n,) are the labels of locked sites, -1 for a free one.
+    """
+    if not problem.closed:
+        return labels
+    names, count = np.unique(seeds[seeds >= 0], return_counts=True)
+    field = problem.field
+    best = np.full(problem.n, names[count.argmax()]) if field is None else names[field.pull.argmax(axis=1)]
+    return np.where(np.isin(labels, names), labels, best).astype(np.int64)
+
+
+def propose_labels(problem: Problem, labels: Int64Array, seeds: Int32Array, before: Int64Array) -> Int64Array:
+    """Return the labels, or others that a scribble may have meant, whichever are most probable.
+
+    Either every site takes the label of its field, or the whole cluster under the scribbles of a label follows them:
+    site by site a chain would take long to find that. `seeds` as above; `before` (n,) are the labels before.
+    """
+    field = problem.field
+    if field is None:
+        return labels
+    is_pulled = (seeds < 0) & (field.pull.max(axis=1) > 0)
+    names = seeds[field.anchor].astype(np.int64)
+    states = [labels, np.where(is_pulled, names[field.pull.argmax(axis=1)], labels)]
+    for name in names.tolist():
+        under = np.bincount(before[seeds == name]).argmax()
+        if under != name and under not in names:
+            states.append(np.where((labels == under) & (seeds < 0), name, labels))
+    return max(states, key=lambda state: log_posterior(problem, state))
 
 
 def change_of_paint(paint: LabelImage, scribble: Scribble) -> LabelChange:
@@ -57,7 +99,8 @@ def find_conflicting_scribbles(
     """
     flat, sites = scribble.site_image.reshape(-1), scribble.sites
     sites = sites[locks[sites] & (scribble.numbers > 0) & (labels[sites] != scribble.numbers)]
-    sites = np.union1d(sites, _find_sites_with_several_labels(scribble, flat))
+    if np.unique(scribble.labels[scribble.labels > 0]).size > 1:
+        sites = np.union1d(sites, find_mixed_sites(flat[scribble.pixels], scribble.labels) - 1)
     if not sites.size:
         return None
     kept = np.zeros(len(locks) + 1, np.int64)  # label that is locked in each of these sites, by its number
@@ -66,16 +109,6 @@ def find_conflicting_scribbles(
     is_inside = np.isin(flat[scribble.pixels] - 1, sites)
     result.reshape(-1)[scribble.pixels[is_inside]] = scribble.labels[is_inside]
     return result if find_mixed_sites(scribble.site_image, result).size else None
-
-
-def _find_sites_with_several_labels(scribble: Scribble, flat: Sites) -> Int64Array:
-    """(s,) sites, from 0, in which a scribble itself has several labels; `flat` is the flattened site image."""
-    painted = scribble.labels > 0
-    if not painted.any() or scribble.labels[painted].min() == scribble.labels[painted].max():
-        return np.zeros(0, np.int64)
-    site, label = flat[scribble.pixels[painted]].astype(np.int64), scribble.labels[painted]
-    number, n_labels = np.unique(np.unique(np.stack((site, label)), axis=1)[0], return_counts=True)
-    return np.asarray(number[n_labels > 1] - 1)
 
 
 def change_of_edit(fixed: FixedPixels | None, edit: Edit) -> LabelChange:
@@ -112,63 +145,44 @@ def apply_change(fixed: FixedPixels | None, change: LabelChange, shown: LabelIma
 
 
 def clamps_of_edit(
-    edit: Edit,
-    before: FixedPixels | None,
-    after: FixedPixels,
-    problem: Problem,
-    labels: Int64Array,
-    pixels: Float64Array,
+    edit: Edit, before: FixedPixels | None, after: FixedPixels, problem: Problem, labels: Int64Array
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
     """Return (s,) sites that an edit means, their labels from now on (0 frees a site), and whether they are locked.
 
-    `labels` and `pixels` (n,) are cluster and number of pixels of each site.
+    `labels` (n,) are the clusters of the sites.
     """
     mask = np.zeros(edit.shown.size, bool)
     mask[edit.where] = True
-    sites, owner = find_majority_labels(after.fixed, problem.site_image, mask.reshape(edit.shown.shape))
-    fate = after.sites[sites]
+    near = np.where(mask.reshape(edit.shown.shape), problem.site_image, 0)
+    sites = np.unique(near[near > 0]).astype(np.int64) - 1
+    owner = find_site_majority(near, problem.n, after.fixed + 1)[sites] - 1
+    fate, pixels, now = after.sites[sites], site_pixels(problem), labels[sites]
+    size = np.bincount(labels, pixels)
+    background = int(size.argmax())
     if edit.objects:
-        wanted = _foreground_clusters(sites, owner, labels, pixels)
+        # A site of the background takes the cluster of most of its object, or of most objects; without any foreground
+        # the first drawn object begins a new cluster.
+        size[background] = 0
+        commonest = int(size.argmax()) if size.any() else background + 1
+        votes = _count_votes(owner + 1, now, pixels[sites] * (now != background))[owner + 1]
+        wanted = np.where(votes.any(axis=1), votes.argmax(axis=1), commonest)
+        wanted = np.where(now == background, wanted, now)
     else:
-        wanted = _region_clusters(edit, sites, owner, problem, labels)
-    background = int(np.bincount(labels, pixels).argmax())
+        # A site takes the cluster of most of its region; of a deleted one, of the region that it goes to.
+        if edit.what == "delete":
+            pixels[sites] = 0.0
+        votes = _count_votes(problem.majority_under(edit.after), labels, pixels, int(owner.max(initial=0)) + 1)[owner]
+        wanted = np.where((owner > 0) & votes.any(axis=1), votes.argmax(axis=1), now)
     target = np.where(fate > 0, wanted, np.where(fate < 0, background, 0))
     was_fixed = np.zeros(len(sites), bool) if before is None else before.sites[sites] != 0
     is_meant = (fate != 0) | was_fixed
     return sites[is_meant], target[is_meant], fate[is_meant] != 0
 
 
-def _foreground_clusters(sites: Int64Array, owner: Int64Array, labels: Int64Array, pixels: Float64Array) -> Int64Array:
-    """(s,) cluster of each site of the foreground; of others that of most of their object, or of most objects."""
-    size = np.bincount(labels, pixels)
-    background = int(size.argmax())
-    size[background] = 0
-    # Without any foreground the first drawn object begins a new cluster.
-    commonest = int(size.argmax()) if size.any() else background + 1
-    clusters = labels[sites]
-    result = clusters.copy()
-    for number in np.unique(owner[clusters == background]).tolist():
-        is_object = owner == number
-        known = is_object & (clusters != background)
-        cluster = int(np.bincount(clusters[known], pixels[sites[known]]).argmax()) if known.any() else commonest
-        result[is_object & (clusters == background)] = cluster
-    return result
-
-
-def _region_clusters(
-    edit: Edit, sites: Int64Array, owner: Int64Array, problem: Problem, labels: Int64Array
-) -> Int64Array:
-    """(s,) cluster of most of a site's region; of a deleted one, of the region that the site goes to."""
-    region = problem.majority_under(edit.after)
-    size = np.bincount(problem.site_image.ravel(), minlength=problem.n + 1)[1:].astype(np.float64)
-    if edit.what == "delete":
-        size[sites] = 0.0
-    result = labels[sites].copy()
-    for number in np.unique(owner[owner > 0]).tolist():
-        votes = np.bincount(labels[region == number], size[region == number])
-        if votes.any():
-            result[owner == number] = int(votes.argmax())
-    return result
+def _count_votes(groups: Int64Array, labels: Int64Array, weight: Float64Array, n_groups: int = 1) -> Float64Array:
+    """Sum the weight of each label in each group: (groups, labels)."""
+    shape = max(n_groups, int(groups.max(initial=0)) + 1), int(labels.max(initial=0)) + 1
+    return np.bincount(groups * shape[1] + labels, weight, shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 def map_split_sites(before: Problem, after: Problem) -> tuple[Problem, Int64Array]:

@@ -11,9 +11,8 @@ import numpy as np
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_image_list
-from napari_gsw.core.interactive.actions import METHODS, RENAMED_METHODS, Action, unpack_argument
-from napari_gsw.core.interactive.interactive_run import InteractiveRun, RebuildProblem
-from napari_gsw.core.interactive.saved_session import InteractiveState
+from napari_gsw.core.interactive.interactive_run import METHODS, PACKED, UNPACKED, InteractiveRun, RebuildProblem
+from napari_gsw.core.interactive.saved_session import Action, InteractiveState
 from napari_gsw.core.pipeline.prepare import prepare
 from napari_gsw.core.pipeline.provenance import describe_image
 from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
@@ -21,6 +20,13 @@ from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.result import Result, SharedResult
 
+# Files of format 1 know some methods under another name.
+RENAMED_METHODS = {
+    "retune": "update_settings",
+    "adopt": "set_fixed_pixels",
+    "go_back": "revert_to",
+    "wake": "resume_after_correction",
+}
 # Inputs of a run beside its image.
 INPUTS = ("sites", "mask", "seeds", "init", "beta", "linked", *MAP_NAMES)
 
@@ -86,8 +92,8 @@ def replay_actions(run: InteractiveRun, actions: Sequence[Action], sweep: int) -
             raise InputError("an action belongs to other sites")
         if not np.array_equal(run.display_labels, action.labels):  # as in replay_run
             run.set_labels(action.labels.astype(np.int64))
-        arguments = {name: unpack_argument(value, run.problem) for name, value in action.arguments.items()}
-        getattr(run, method)(**arguments)
+        values = action.arguments.items()
+        getattr(run, method)(**{k: PACKED.get(type(v), UNPACKED)[1](v, run.problem) for k, v in values})
     _advance_to(run, sweep)
 
 

@@ -213,6 +213,21 @@ class Problem:
         return np.asarray(self._sites())
 
 
+def site_pixels(problem: Problem) -> Float64Array:
+    """(n,) pixels of each site, or 1 without an image."""
+    return np.ones(problem.n) if problem.graph is None else problem.graph.pixels.astype(np.float64)
+
+
+def boundary_length(problem: Problem) -> Float64Array:
+    """(m,) length of the boundary of each edge, or 1 without an image."""
+    return np.ones(len(problem.edges)) if problem.graph is None else problem.graph.length
+
+
+def touching_edges(problem: Problem) -> BoolArray:
+    """(m,) edges whose two sites touch."""
+    return np.ones(len(problem.edges), bool) if problem.graph is None else np.asarray(problem.graph.order == 1)
+
+
 def log_posterior(problem: Problem, labels: ArrayLike) -> float:
     """Compute the log posterior of a partition (eq. 14), up to a constant of the problem.
 

@@ -10,9 +10,9 @@ scribbles (:mod:`napari_gsw.core.graph.random_walk`), times the similarity of th
 scribble (:mod:`napari_gsw.core.model.scribble_field`). The second is the mutual information of the labels in the draws:
 the dependence in the posterior itself.
 
-Draws under a field are overconfident, since a field does not know how often it is right. In a closed problem, p is
-therefore a mixture of the frequencies in the draws and of what the field says by itself, with a doubt that leaves a
-site uncertain which is far from all scribbles, or unlike them.
+Draws under a field are overconfident. In a closed problem, p is therefore a mixture of the frequencies in the draws and
+of what the field says by itself, with a doubt that leaves a site uncertain which is far from all scribbles, or unlike
+them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.model.scribble_field import DOUBT, ScribbleField
 from napari_gsw.core.posterior.summary import Summary
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 
 # Weight of the draws in the mixture, and the q c of the field below which a label is no likelier than any other.
 DRAWS_SHARE, FIELD_DOUBT = 0.5, 0.002
@@ -55,14 +55,6 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
 
     `asked` (n,) are not asked about. `labels` (n,) > 0 are the candidates unless the problem is closed, by default the
     clusters of the summary.
-
-    >>> from napari_gsw import segment
-    >>> image = np.kron([[0.0, 0.5, 1.0]], np.ones((20, 20)))
-    >>> scribbles = np.zeros((20, 60), int)
-    >>> scribbles[10, [10, 50]] = 1, 2
-    >>> query = next_query(segment(image, seeds=scribbles, sweeps=60, site_size=25).summary)
-    >>> sorted(query.numbers.tolist())
-    [1, 2]
     """
     free = summary.seeds < 0 if asked is None else (summary.seeds < 0) & ~asked
     draws = summary.draws
@@ -78,7 +70,7 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
         return None
     sites = find_candidates(summary, doubt, free)
     propagation = propagation_probability(summary, sites)
-    weight = count_site_pixels(summary.problem)
+    weight = site_pixels(summary.problem)
     gain = doubt[sites] * (propagation @ (weight * doubt))
     shortlist = np.argsort(-gain, kind="stable")[: max(1, MAX_ENTRIES // (MAX_CODES**2 * summary.problem.n))]
     gain[shortlist] += measure_label_information(drawn, sites[shortlist], weight) / np.log(max(len(names), 2))
@@ -102,7 +94,7 @@ def label_draws(summary: Summary, draws: Int32Array, labels: Int64Array | None =
             drawn[draws == draws[:, [site]]] = k
         return names[is_seed].astype(np.int64), drawn
     names, index = np.unique(summary.clusters if labels is None else labels, return_inverse=True)
-    weight = count_site_pixels(summary.problem)
+    weight = site_pixels(summary.problem)
     drawn = np.empty(draws.shape, np.int64)
     for row, draw in zip(drawn, draws, strict=True):
         table = np.bincount(draw * len(names) + index, weight, (int(draw.max()) + 1) * len(names))
@@ -134,7 +126,7 @@ def find_candidates(summary: Summary, doubt: Float64Array, free: BoolArray) -> I
     """(s,) free sites (n,) in the midst of much doubt (n,), no two of them neighbours."""
     problem = summary.problem
     i, j = problem.edges.T
-    mass = count_site_pixels(problem) * doubt
+    mass = site_pixels(problem) * doubt
     nearby = mass + np.bincount(i, mass[j], problem.n) + np.bincount(j, mass[i], problem.n)
     order = np.argsort(-np.where(free, doubt * nearby, -1.0), kind="stable")[: int(free.sum())]
     begin, neighbour, *_ = problem.adjacency

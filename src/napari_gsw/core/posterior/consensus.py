@@ -10,6 +10,7 @@ partitions and of their intersections, the loss times its scale is sum f(n_a) + 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -86,9 +87,9 @@ def find_consensus(draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None
     """Find a partition of small expected loss.
 
     The search starts from the three best of 32 draws and from no clusters. From each start it merges clusters and moves
-    single sites while the loss over 25 draws decreases, as SALSO does (Dahl, Johnson and Müller 2022), and then from
-    the best result over 100 draws. The results and the starts are compared over all draws. Draws are evenly spaced, and
-    nothing is random. Fewer draws are used if their clusters need a larger table; below 10 the search is left out.
+    single sites while the loss over 25 draws decreases, as SALSO does, and then from the best result over 100 draws.
+    The results and the starts are compared over all draws. Draws are evenly spaced, and nothing is random. Fewer draws
+    are used if their clusters need a larger table; below 10 the search is left out.
 
     References
     ----------
@@ -101,13 +102,27 @@ def find_consensus(draws: ArrayLike, loss: Loss = "vi", weight: ArrayLike | None
     [0, 0, 1, 1]
     """
     rows, points = _check_draws(draws, loss, weight)
+    n, n_clusters = rows.shape[1], int(rows.max()) + 1
+
+    def rank(candidates: Sequence[Int32Array], over: Int32Array) -> NDArray[np.intp]:
+        expected = [_measure_distances(labels, over, loss, points).mean() for labels in candidates]
+        return np.argsort(expected, kind="stable")
+
     few = _thin(rows, MAX_CANDIDATES)
-    expected = [_measure_distances(row, few, loss, points).mean() for row in few]
-    starts = few[np.argsort(expected, kind="stable")[:N_STARTS]]
-    candidates = [*starts, *_search(starts, rows, loss, points)]
-    expected = [float(_measure_distances(labels, rows, loss, points).mean()) for labels in candidates]
-    best = int(np.argmin(expected))
-    return Consensus(candidates[best].copy(), loss, expected[best])
+    candidates = list(few[rank(list(few), few)[:N_STARTS]])
+    # Room beyond the clusters of the draws: the Binder loss separates single sites.
+    slots = min(n, n_clusters + 16)
+    max_draws = MAX_TABLE_ENTRIES // (n_clusters * slots)
+    if max_draws >= min(MIN_DRAWS, len(rows)):
+        few = _thin(rows, min(N_ROUGH_DRAWS, max_draws))
+        starts = [*candidates, np.full(n, -1, np.int32)]
+        rough = [_local_search(start, few, slots, loss, points) for start in starts]
+        if len(few) < len(rows):
+            many = _thin(rows, min(N_FINE_DRAWS, max_draws))
+            candidates.append(_local_search(rough[rank(rough, many)[0]], many, slots, loss, points))
+        candidates += rough
+    best = candidates[rank(candidates, rows)[0]]
+    return Consensus(best.copy(), loss, float(_measure_distances(best, rows, loss, points).mean()))
 
 
 def find_credible_ball(
@@ -174,25 +189,6 @@ def _loss_scale(points: Float64Array, loss: Loss) -> float:
     if loss == "vi":
         return total
     return total * (total - 1) if points.size > 1 else 1.0
-
-
-def _search(starts: Int32Array, rows: Int32Array, loss: Loss, points: Float64Array) -> list[Int32Array]:
-    """Search from each start and from no clusters, then from the best result over more draws."""
-    n = rows.shape[1]
-    n_clusters = int(rows.max()) + 1
-    # Room beyond the clusters of the draws: the Binder loss separates single sites.
-    slots = min(n, n_clusters + 16)
-    max_draws = MAX_TABLE_ENTRIES // (n_clusters * slots)
-    if max_draws < min(MIN_DRAWS, len(rows)):
-        return []
-    few = _thin(rows, min(N_ROUGH_DRAWS, max_draws))
-    empty = np.full(n, -1, np.int32)
-    rough = [_local_search(start, few, slots, loss, points) for start in (*starts, empty)]
-    if len(few) == len(rows):
-        return rough
-    many = _thin(rows, min(N_FINE_DRAWS, max_draws))
-    best = int(np.argmin([_measure_distances(row, many, loss, points).mean() for row in rough]))
-    return [_local_search(rough[best], many, slots, loss, points), *rough]
 
 
 class _SearchTables(NamedTuple):
@@ -289,9 +285,8 @@ def _move_sites(
 ) -> int:  # fmt: skip
     """Move each site in turn to its best cluster, or to one of its own; returns how many moved.
 
-    Only sites whose `margin` (n,) is at most `bound` are visited. The margin of a visited site becomes the cost of its
-    second choice, 0 if it has moved. A site stays unless the loss falls by more than `min_gain`; of several best
-    clusters it takes the first slot, and a cluster of its own only if that is better than all of them.
+    Only sites whose `margin` (n,) is at most `bound` are visited; it becomes the cost of their second choice, 0 if they
+    move. Of several best clusters a site takes the first slot, and one of its own only if that is better than all.
 
     The cost of a slot is compared with a cluster of its own, and the site counts as if it had left its slot: joining
     changes f(size) by f(size + w) - f(size), and every overlap likewise, of which f(w) is subtracted throughout, so

@@ -73,7 +73,12 @@ def diagnose(traces: Sequence[ArrayLike], together: ArrayLike | None = None, lim
     rows = [np.asarray(trace, np.float64) for trace in traces]
     shares = np.empty((0, 0)) if together is None else np.asarray(together, np.float64)
     shares = shares[~np.isnan(shares).any(axis=1)]
-    deviation, differing = _compare_edges(shares)
+    deviation, differing = math.nan, 0.0  # the latter of the boundaries of any chain that are not boundaries of all
+    if len(shares) > 1:
+        is_certain = (shares <= CERTAIN_MARGIN).all(axis=0) | (shares >= 1 - CERTAIN_MARGIN).all(axis=0)
+        deviation = 0.0 if is_certain.all() else float(shares[:, ~is_certain].std(axis=0, ddof=1).mean())
+        n_chains = np.count_nonzero(shares < 0.5, axis=0)  # for which an edge is a boundary
+        differing = float(np.mean(n_chains[n_chains > 0] < len(shares))) if n_chains.any() else 0.0
     chains, sweeps = len(rows), min(len(row) for row in rows)
     if sweeps < MIN_SWEEPS:
         summary = f"too few sweeps: {sweeps} after the burn-in, {MIN_SWEEPS} needed; run longer"
@@ -127,14 +132,3 @@ def _split_halves(values: Float64Array) -> Float64Array:
     """(chains, sweeps) -> (2 chains, sweeps // 2), without the middle sweep of an odd number."""
     half = values.shape[1] // 2
     return np.concatenate((values[:, :half], values[:, values.shape[1] - half :]))
-
-
-def _compare_edges(shares: Float64Array) -> tuple[float, float]:
-    """Return the edge deviation, and the fraction of the boundaries of any chain that are not boundaries of all."""
-    if len(shares) < 2:
-        return math.nan, 0.0
-    is_certain = (shares <= CERTAIN_MARGIN).all(axis=0) | (shares >= 1 - CERTAIN_MARGIN).all(axis=0)
-    deviation = 0.0 if is_certain.all() else float(shares[:, ~is_certain].std(axis=0, ddof=1).mean())
-    n_chains = np.count_nonzero(shares < 0.5, axis=0)  # for which an edge is a boundary
-    is_boundary = n_chains > 0
-    return deviation, float(np.mean(n_chains[is_boundary] < len(shares))) if is_boundary.any() else 0.0

@@ -140,13 +140,10 @@ def erase_pixels(shown: LabelImage, scribble: BoolArray) -> Edit:
 def edit_from_scribble(
     shown: LabelImage, painted: LabelImage, path: PointArray, objects: bool, mask: BoolArray, tool: Tool = "paint"
 ) -> Edit | None:
-    """Interpret a scribble; None if it has changed nothing.
+    """Interpret a scribble on `shown`, which gives `painted` (\\*shape,); None if it has changed nothing.
 
-    A displayed label merges all objects under the centre of the brush; a new label draws a new object; the eraser
-    splits the objects that it crosses completely, and otherwise erases pixels.
-
-    `shown` and `painted` (\\*shape,) are the labels without and with the scribble, `path` (p, ndim) is that of the
-    centre of the brush, empty for a fill or a polygon, and `mask` (\\*shape,) are the pixels that belong to a site.
+    A displayed label merges all objects along the `path` (p, ndim) of the brush, which is empty for a fill; a new label
+    draws an object; the eraser splits objects that it crosses completely, or erases pixels. `mask` are pixels of sites.
     """
     scribble = (shown != painted) & mask
     pixels = tuple(trace_path(shown.shape, path).T) if len(path) else (np.zeros(0, np.int64),) * shown.ndim
@@ -230,12 +227,10 @@ def find_fixed_sites(fixed: Int32Array, sites: Sites, n: int) -> NDArray[np.int8
 
 
 def apply_edits(base: LabelImage, edits: FixedPixels, min_pixels: int, objects: bool) -> Int32Array:
-    """(\\*shape,) int32 labels of the chain with the edits of the user.
+    """(\\*shape,) int32 labels of the chain, `base`, with the edits of the user.
 
-    A fixed pixel has its label, and only fixed pixels have it (unless it is unfinished). An object that has lost pixels
-    falls into its connected pieces; rims and pieces of fewer than `min_pixels` are background, or for regions, join
-    what they touch. Free objects keep their displayed labels, by overlap. `base` are the objects or regions of the
-    chain, 0 for the background.
+    Only fixed pixels have their label, unless it is unfinished. An object that has lost pixels falls into its connected
+    pieces; rims and pieces of fewer than `min_pixels` are background, or join what they touch in regions.
     """
     fixed = edits.fixed if objects else np.maximum(edits.fixed, 0)
     parts = _find_free_objects(base, fixed, min_pixels)
@@ -289,15 +284,3 @@ def _match_labels(parts: LabelImage, names: LabelImage, taken: set[int]) -> Int6
     used = np.union1d(np.array(sorted(taken), np.int64), names[names > 0])
     labels[unmatched] = find_free_labels(len(unmatched), used)
     return labels
-
-
-def find_majority_labels(labels: LabelImage, sites: Sites, mask: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Return the sites (from 0) that have pixels under a mask, and the commonest label of these pixels in each."""
-    mask = mask & (sites > 0)
-    lowest = int(labels.min())
-    n_labels = int(labels.max()) - lowest + 1
-    keys, count = np.unique(sites[mask].astype(np.int64) * n_labels + (labels[mask] - lowest), return_counts=True)
-    site, label = keys // n_labels, keys % n_labels + lowest
-    order = np.lexsort((count, site))
-    last = order[np.flatnonzero(np.diff(site[order], append=-1))]
-    return site[last] - 1, label[last]

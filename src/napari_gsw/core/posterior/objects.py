@@ -1,16 +1,15 @@
 """Objects on a background, pixel by pixel: outlines finer than sites, splits at necks, labels of clamped sites.
 
 An object that holds clamped sites has their label, clamped sites of the background are shown, and no object has two
-labels. Sites with equal `clusters` (n,) share a cluster; `seeds` (n,) have the label of a clamped site, and -1 for a
-free one; `clamps` (\\*shape,) have the label of each clamped pixel, and 0 elsewhere.
+labels. Of the sites, `clusters` (n,) and `seeds` (n,) are the clusters and the labels of clamped ones, -1 for free
+ones; `clamps` (\\*shape,) have the label of each clamped pixel, and 0 elsewhere.
 
-The border of an object that stands out is a border of the image, too. A threshold cuts objects out of any image, also
-out of noise, a ramp or blur. In such an image slopes do not depend on the level: the border is about as steep as the
-rest. (In a stationary Gaussian field the mean slope along a level is 2 / sqrt(pi) = 1.13 times the root mean square of
-all slopes.) The means above and below the level are then 2.65 standard deviations apart if values are Gaussian, and
-3.46 in a ramp. The product of steepness and separation is the distinction of objects: about 3 in a Gaussian field, 4 to
-6 in noise and ramps, more than 8 in images of nuclei. A border is also narrow: the height of an object over the slope
-of its border measures the blur.
+The border of an object that stands out is a border of the image, too. A threshold cuts objects out of noise, a ramp or
+blur as well, but there a border is about as steep as the rest: in a stationary Gaussian field the mean slope along a
+level is 2 / sqrt(pi) = 1.13 times the root mean square of all slopes, and the means above and below the level are 2.65
+standard deviations apart (3.46 in a ramp). The product of steepness and separation is the distinction of objects: about
+3 in a Gaussian field, 4 to 6 in noise and ramps, more than 8 in images of nuclei. A border is also narrow: the height
+of an object over the slope of its border measures the blur.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
-from napari_gsw.core.special import expit
+from napari_gsw.core.special import expit, sum_by_group
 
 # Two fragments are shown as one object above this probability. It is more than one half, since of two objects taken for
 # one both are lost, while the larger part of a split one often remains.
@@ -84,9 +82,8 @@ def find_objects(
 ) -> Int32Array:
     """(\\*shape,) int32 objects of an image in memory, 1, 2, ... by first pixel; clamped ones have their label.
 
-    Objects of fewer than `min_pixels` become background unless they are clamped. An object is split where it is thinner
-    (and darker) than the fraction `neck` of its smaller part. `background` is a cluster, by default the one with most
-    pixels. If objects are less distinct than `distinction`, all become background.
+    Other objects of fewer than `min_pixels` or less `distinction` become background, which is a cluster, by default the
+    one with most pixels. Objects are split where they are thinner than the fraction `neck` of their smaller part.
     """
     sites, signal = problem.site_image, problem.signal
     clamps = paint_clamps(sites, seeds)
@@ -128,11 +125,7 @@ def keep_objects(parts: Int32Array, is_kept: BoolArray, clamps: Int32Array | Non
 
 def _number_by_first_pixel(parts: Int32Array) -> Int32Array:
     """Renumber the parts > 0 as 1, 2, ... in the order of their first pixel."""
-    names, first, index = np.unique(parts, return_index=True, return_inverse=True)
-    number = np.zeros(len(names), np.int32)
-    objects = np.flatnonzero(names > 0)
-    number[objects[np.argsort(first[objects])]] = np.arange(len(objects)) + 1
-    return number[index].reshape(parts.shape)
+    return canonical_labels(np.concatenate(([0], parts.ravel())).astype(np.int32))[1:].reshape(parts.shape)
 
 
 def paint_clamps(sites: Int32Array, seeds: Int32Array | None) -> Int32Array | None:
@@ -145,11 +138,10 @@ def paint_clamps(sites: Int32Array, seeds: Int32Array | None) -> Int32Array | No
 def label_clamped_objects(
     parts: Int32Array, clusters: NDArray[np.integer], sites: Int32Array, clamps: Int32Array
 ) -> Int32Array:
-    """Label the objects that hold a clamp by it; other objects and the background are 0.
+    """Label the objects that hold a clamp by it; by pixel, `parts` are objects from 1, and `clusters` -1 for none.
 
     A clamped site belongs to the part that has most of its pixels, since a neck may cut through it. In a part with
     several clamps each begins with the connected pixels of its cluster, and the rest goes to the nearest of these.
-    By pixel, `parts` are objects from 1, and `clusters` are -1 for none.
     """
     is_clamped = clamps > 0
     triples, count = np.unique(
@@ -182,16 +174,10 @@ def find_free_labels(count: int, used: NDArray[np.integer]) -> Int32Array:
     return np.setdiff1d(np.arange(1, count + len(used) + 1), used)[:count].astype(np.int32)
 
 
-def find_largest_cluster(problem: Problem, clusters: NDArray[np.integer]) -> int:
-    """Return the cluster with most pixels in all images of a problem, so that they have the same background."""
-    names, numbers = np.unique(clusters, return_inverse=True)
-    return int(names[np.bincount(numbers, count_site_pixels(problem)).argmax()])
-
-
 def find_background_sites(problem: Problem, clusters: NDArray[np.integer]) -> BoolArray:
     """(n,) sites of the largest cluster, or where a network has found fragments, those that it takes for background."""
     if not problem.has_fragments:
-        return np.asarray(clusters == find_largest_cluster(problem, clusters))
+        return np.asarray(clusters == np.bincount(clusters, site_pixels(problem)).argmax())
     assert problem.signal is not None
     sites = problem.site_image.ravel()
     total = np.bincount(sites, problem.signal.ravel(), problem.n + 1)[1:]
@@ -209,10 +195,7 @@ class ClusterAppearance(NamedTuple):
 def measure_appearance(
     problem: Problem, clusters: NDArray[np.integer], seeds: Int32Array | None = None
 ) -> ClusterAppearance:
-    """Measure the mean signal of the clusters, which are numbered from 0 without gaps.
-
-    A clamped site counts as if it touched no other cluster, since its label was painted.
-    """
+    """Measure the mean signal of clusters 0, 1, ...; a clamped site counts as if it touched no other cluster."""
     k, n = int(clusters.max()) + 1, problem.n
     is_near = np.zeros((n, k), bool)
     is_near[np.arange(n), clusters] = True
@@ -220,11 +203,9 @@ def measure_appearance(
     is_near[i, clusters[j]] = is_near[j, clusters[i]] = True
     if seeds is not None:
         is_near[seeds > 0] = clusters[seeds > 0, np.newaxis] == np.arange(k)
-    if problem.graph is None:
-        return ClusterAppearance(clusters, is_near, np.zeros(k))
-    pixels = problem.graph.pixels
-    total = np.bincount(clusters, problem.graph.means[:, 0] * pixels, k)
-    return ClusterAppearance(clusters, is_near, np.asarray(total / np.bincount(clusters, pixels, k)))
+    means = np.zeros(n) if problem.graph is None else problem.graph.means[:, 0]
+    total = np.bincount(clusters, means * site_pixels(problem), k)
+    return ClusterAppearance(clusters, is_near, np.asarray(total / np.bincount(clusters, site_pixels(problem), k)))
 
 
 def assign_pixels(
@@ -236,22 +217,21 @@ def assign_pixels(
     these whose mean signal is nearest.
     """
     image = np.concatenate(([-1], appearance.clusters))[sites]
-    if signal is None:
-        return image
-    border = np.concatenate(([False], appearance.is_near.sum(axis=1) > 1))[sites]
-    difference = np.abs(signal[border][:, np.newaxis] - appearance.mean)
-    difference[~appearance.is_near[sites[border] - 1]] = np.inf
-    image[border] = difference.argmin(axis=1)
+    if signal is not None:
+        border = np.concatenate(([False], appearance.is_near.sum(axis=1) > 1))[sites]
+        difference = np.abs(signal[border][:, np.newaxis] - appearance.mean)
+        difference[~appearance.is_near[sites[border] - 1]] = np.inf
+        image[border] = difference.argmin(axis=1)
     return image
 
 
 def split_at_necks(
     mask: NDArray[np.bool_], signal: NDArray[np.float32] | None, neck: float, spacing: Spacing = None
 ) -> Int32Array:
-    """(\\*shape,) int32 parts of a mask from 1, divided at necks.
+    """(\\*shape,) int32 parts of a mask from 1, divided at necks, whatever their size.
 
-    The height of a landscape is the logarithm of the depth inside the mask plus that of the intensity. A ridge between
-    two peaks that is lower than the smaller one by the factor `neck` divides them, whatever their size.
+    In a landscape of log depth inside the mask plus log intensity, a ridge between two peaks divides them if it is
+    lower than the smaller one by the factor `neck`.
     """
     from scipy import ndimage
     from skimage.morphology import local_maxima, reconstruction
@@ -305,9 +285,8 @@ def calibrate(probability: Float64Array) -> Float64Array:
 def decode_objects(problem: Problem, same_object: Float64Array, seeds: Int32Array) -> Int32Array | None:
     """(n,) canonical colouring in which touching sites have one colour if they are probably one object.
 
-    Returns None if there is no such colouring: probable pairs would join sites with different seeds, or the colours do
-    not suffice. Clamped sites of one label have a colour of their own. `same_object` (m,) is the probability that the
-    ends of an edge have one colour.
+    Clamped sites of one label have a colour of their own. Returns None if there is no such colouring: probable pairs
+    (`same_object` (m,)) would join sites with different seeds, or the colours do not suffice.
     """
     i, j = problem.edges.T
     is_joined = (same_object > MERGE_PROBABILITY) & ((seeds[i] == seeds[j]) | (seeds[i] < 0) | (seeds[j] < 0))
@@ -389,10 +368,9 @@ def has_contrast(contrast: EdgeContrast, min_distinction: float, ndim: int) -> b
 
 
 def find_contrasting_objects(contrast: EdgeContrast, min_distinction: float, ndim: int) -> BoolArray:
-    """(objects + 1,) objects that stand out: all of them together, and each with a steep and narrow border.
+    """(objects + 1,) objects that stand out: all of them together, and each with a steep and narrow border, if any.
 
-    If they are not distinct together, none is: the steepest of many are so by chance. An object that does not touch the
-    background stands out if the others together do.
+    If they are not distinct together, none is: the steepest of many are so by chance.
     """
     border, signal, elsewhere, anywhere = contrast
     length = border[:, 1]
@@ -439,10 +417,7 @@ def label_block_objects(
     is_flat = None
     if distinction > 0 and contrasts:
         is_flat = find_flat_objects(object_of_piece, contrasts, distinction, len(context.grid.shape))
-    pixels, clamps = (
-        np.concatenate([block.mass for block in blocks]),
-        np.concatenate([clamps for _, clamps, _ in found]),
-    )
+    pixels, clamps = np.concatenate([block.mass for block in blocks]), np.concatenate([c for _, c, _ in found])
     labels = label_stitched_objects(object_of_piece, pixels, clamps, min_pixels, is_flat)
     return label_pieces(context, blocks, labels)
 
@@ -451,14 +426,13 @@ def find_flat_objects(
     object_of_piece: Int32Array, contrasts: Sequence[EdgeContrast], distinction: float, ndim: int
 ) -> BoolArray:
     """(objects,) objects that do not stand out, from the contrast of the pieces of all blocks."""
-    k = int(object_of_piece.max(initial=-1)) + 1
-    border, signal = np.zeros((k + 1, 2)), np.zeros((k + 1, 3))
-    np.add.at(border, object_of_piece + 1, np.concatenate([contrast.border[1:] for contrast in contrasts]))
-    np.add.at(signal, object_of_piece + 1, np.concatenate([contrast.signal[1:] for contrast in contrasts]))
-    signal[0] = np.sum([contrast.signal[0] for contrast in contrasts], axis=0)
-    elsewhere = np.sum([contrast.elsewhere for contrast in contrasts], axis=0)
-    anywhere = np.sum([contrast.anywhere for contrast in contrasts], axis=0)
-    return ~find_contrasting_objects(EdgeContrast(border, signal, elsewhere, anywhere), distinction, ndim)[1:]
+    rows, k = object_of_piece + 1, int(object_of_piece.max(initial=-1)) + 2
+    border, signal, elsewhere, anywhere = zip(*contrasts, strict=True)
+    border_sums = sum_by_group(np.concatenate([sums[1:] for sums in border]), rows, k)
+    signal_sums = sum_by_group(np.concatenate([sums[1:] for sums in signal]), rows, k)
+    signal_sums[0] = np.sum([sums[0] for sums in signal], axis=0)
+    total = EdgeContrast(border_sums, signal_sums, np.sum(elsewhere, axis=0), np.sum(anywhere, axis=0))
+    return ~find_contrasting_objects(total, distinction, ndim)[1:]
 
 
 def label_stitched_objects(
@@ -468,10 +442,10 @@ def label_stitched_objects(
     min_pixels: int,
     is_flat: BoolArray | None = None,
 ) -> Int32Array:
-    """(pieces,) label of the object of each piece, 0 where the object is too small or flat.
+    """(pieces,) label of the object of each piece, 0 where the object is too small or flat and has no clamp.
 
-    An object has the label of its clamp. Where stitching has joined several, each clamped piece keeps its own and the
-    other pieces take that of most pixels. `clamps` (pieces,) are 0 for none, `is_flat` is by object.
+    Where stitching has joined several clamps (0 for none), each clamped piece keeps its own, and others take that of
+    most pixels.
     """
     k = int(object_of_piece.max(initial=-1)) + 1
     labels = np.zeros(k, np.int32)

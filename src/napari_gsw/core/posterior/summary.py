@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.graph.merge_tree import MergeTree
-from napari_gsw.core.model.problem import Problem
+from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.posterior.consensus import Consensus, CredibleBall, Loss, find_consensus, find_credible_ball
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS, Diagnosis, diagnose
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import (
     decode_objects,
-    find_largest_cluster,
+    find_free_labels,
     find_objects,
     label_block_objects,
     same_object_probability,
 )
 from napari_gsw.core.posterior.regions import find_regions, make_boundary_tree, merge_weak_boundaries
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.sampler.ensemble import pool_snapshots
 from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.options import needs_regroups
@@ -66,7 +65,7 @@ class Summary:
             getattr(self, name)
         other = copy(self)
         other.problem, other.image_sites = problem, image_sites
-        for name in ("_objects", "_displayed", "labels"):
+        for name in ("_image", "labels", "label_names"):
             other.__dict__.pop(name, None)
         return other
 
@@ -103,7 +102,7 @@ class Summary:
     def consensus(self, loss: Loss = "vi") -> Consensus:
         """Find the partition of least expected loss over the draws."""
         if loss not in self._consensus:
-            self._consensus[loss] = find_consensus(self.draws, loss, count_site_pixels(self.problem))
+            self._consensus[loss] = find_consensus(self.draws, loss, site_pixels(self.problem))
         return self._consensus[loss]
 
     @cached_property
@@ -136,7 +135,7 @@ class Summary:
 
     def ball(self, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
         """Find the draws nearest to the reported partition."""
-        return find_credible_ball(self.draws, self.partition, level, loss, count_site_pixels(self.problem))
+        return find_credible_ball(self.draws, self.partition, level, loss, site_pixels(self.problem))
 
     @cached_property
     def credible_bounds(self) -> dict[str, Int32Array]:
@@ -166,10 +165,6 @@ class Summary:
         """(n,) label of each site's cluster."""
         return number_clusters(self.partition, self.seeds)
 
-    @cached_property
-    def _parts(self) -> Int32Array:
-        return self.regions_in(self.partition, self.seeds >= 0)
-
     def regions_in(self, clusters: NDArray[np.integer], is_locked: BoolArray) -> Int32Array:
         """(n,) regions of a partition (n,), merged where they are too small or hardly separated, unless locked (n,)."""
         together = self.snapshot.together
@@ -184,6 +179,10 @@ class Summary:
         return number_clusters(self._parts, self.named_seeds)
 
     @cached_property
+    def _parts(self) -> Int32Array:
+        return self.regions_in(self.partition, self.seeds >= 0)
+
+    @cached_property
     def numbers(self) -> Int64Array:
         """(n,) label of each site in the view of clusters or regions.
 
@@ -191,34 +190,34 @@ class Summary:
         that they join.
         """
         if self.problem.closed and self.settings.view != "clusters":
-            return _find_commonest_labels(self._parts, self.clusters, count_site_pixels(self.problem))
+            names, index = np.unique(self.clusters, return_inverse=True)
+            pixels = np.zeros((int(self._parts.max()) + 1, len(names)))
+            np.add.at(pixels, (self._parts, index), site_pixels(self.problem))
+            return np.asarray(names[pixels.argmax(axis=1)][self._parts])
         return self.regions if self.settings.view == "regions" else self.clusters
 
     @cached_property
-    def _objects(self) -> SiteImage | None:
-        """Objects pixel by pixel, if that is the view."""
+    def _image(self) -> SiteImage | None:
+        """Objects, or regions that the user has edited, pixel by pixel; None if every site has one label."""
         problem, settings = self.problem, self.settings
-        if settings.view != "objects" or problem.closed:
-            return None
+        image: SiteImage | None = None
+        objects = settings.view == "objects" and not problem.closed
         options = self.min_pixels, settings.neck, self.named_seeds
-        if problem.block_context is not None:
-            return label_block_objects(problem, self.partition, *options, settings.distinction)
-        background = None if self.image_sites is None else find_largest_cluster(problem, self.partition)
-        return find_objects(problem, self.partition, *options, background, settings.distinction)
-
-    @cached_property
-    def _displayed(self) -> SiteImage | None:
-        """Objects, or the label image with the edits of the user; None if every site has one label."""
+        if objects and problem.block_context is not None:
+            image = label_block_objects(problem, self.partition, *options, settings.distinction)
+        elif objects:
+            is_several = self.image_sites is not None  # which have the same background
+            background = int(np.bincount(self.partition, site_pixels(problem)).argmax()) if is_several else None
+            image = find_objects(problem, self.partition, *options, background, settings.distinction)
         if self.edits is None:
-            return self._objects
-        objects = self.settings.view == "objects"
-        base = self._objects if objects else self.problem.paint(self.regions)
+            return image
+        base = problem.paint(self.regions) if image is None else image
         return apply_edits(np.asarray(base), self.edits, self.min_pixels, objects)
 
     @cached_property
     def labels(self) -> NDArray[np.integer]:
         """Label image of the view; of regions or objects once the user has edited them."""
-        image = self._displayed
+        image = self._image
         if image is None:
             return cast(NDArray[np.integer], self.problem.paint(self.numbers))
         if isinstance(image, BlockedLabels):
@@ -226,22 +225,12 @@ class Summary:
         is_lazy = isinstance(self.problem.sites, BlockedLabels) and self.edits is None
         return to_lazy(image) if is_lazy else image
 
-    def _label_tables(self) -> Sequence[NDArray[np.integer]]:
-        """Return arrays that together hold all labels of the label image."""
-        image = self.numbers if self._displayed is None else self._displayed
-        return image.numbers if isinstance(image, BlockedLabels) else [image]
-
-    @property
-    def largest(self) -> int:
-        """Largest label in the label image."""
-        return int(max(table.max() for table in self._label_tables()))
-
-    @property
-    def n_objects(self) -> int:
-        """Number of objects, if that is the view; labels of clamps may be larger."""
-        if self._objects is None:
-            return 0
-        return len(np.setdiff1d(np.concatenate([np.unique(table) for table in self._label_tables()]), [0]))
+    @cached_property
+    def label_names(self) -> NDArray[np.integer]:
+        """Labels of the label image, ascending."""
+        image = self.numbers if self._image is None else self._image
+        tables = image.numbers if isinstance(image, BlockedLabels) else [image]
+        return np.unique(np.concatenate([np.unique(table) for table in tables]))
 
     def labels_at_detail(self, share: float) -> Int64Array:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
@@ -256,19 +245,9 @@ def _vote_labels(draws: Int32Array, seeds: Int32Array) -> Int32Array:
     return canonical_labels(votes.argmax(axis=0).astype(np.int32))
 
 
-def _find_commonest_labels(parts: NDArray[np.integer], labels: Int64Array, weight: Float64Array) -> Int64Array:
-    """(n,) label that most of the weight of each site's part has."""
-    names, index = np.unique(labels, return_inverse=True)
-    table = np.zeros((int(parts.max()) + 1, len(names)))
-    np.add.at(table, (parts, index), weight)
-    return np.asarray(names[table.argmax(axis=1)][parts])
-
-
 def number_clusters(clusters: NDArray[np.integer], seeds: Int32Array) -> Int64Array:
     """(n,) labels 1, 2, ... of clusters 0, 1, ...; a cluster with a seed has its label, the others those left."""
     labels = np.zeros(int(clusters.max()) + 1, np.int64)
     labels[clusters[seeds >= 0]] = seeds[seeds >= 0]
-    free = np.flatnonzero(labels == 0)
-    unused = np.setdiff1d(np.arange(1, len(labels) + len(free) + 1), labels)
-    labels[free] = unused[: len(free)]
+    labels[labels == 0] = find_free_labels(int((labels == 0).sum()), labels)
     return np.asarray(labels[clusters])

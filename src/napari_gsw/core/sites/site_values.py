@@ -23,12 +23,12 @@ from napari_gsw.core.jit import njit, zeros
 from napari_gsw.core.sites.blocked_labels import SiteImage, count_site_values, iter_tiles
 
 
-def list_borders(sites: Sites) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+def list_borders(sites: Sites, n: int | None = None) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """List the faces between sites, axis by axis in scan order: flat indices of the two pixels, axis, and pair.
 
-    The pair of sites i < j, from 0, is i * n + j.
+    The pair of sites i < j, from 0, is i * n + j; `n` is needed for a tile, which may not have the last site.
     """
-    n, flat = int(sites.max(initial=0)), sites.ravel()
+    n, flat = int(sites.max(initial=0)) if n is None else n, sites.ravel()
     pixels = np.arange(sites.size).reshape(sites.shape)
     first, second, axes = [], [], []
     for axis in range(sites.ndim):
@@ -69,10 +69,13 @@ def touching_pairs(
     return edges, length.astype(np.float64), total.astype(np.float64)
 
 
-def list_faces(sites: Sites, edges: Int32Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+def list_faces(
+    sites: Sites, edges: Int32Array, n: int | None = None
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """List the faces on the edges (m, 2), sorted, of sites 1..n: flat indices of two pixels, edge, and axis."""
-    key = edges[:, 0].astype(np.int64) * int(sites.max(initial=0)) + edges[:, 1]
-    first, second, axis, pair = list_borders(sites)
+    n = int(sites.max(initial=0)) if n is None else n
+    key = edges[:, 0].astype(np.int64) * n + edges[:, 1]
+    first, second, axis, pair = list_borders(sites, n)
     edge = np.searchsorted(key, pair).clip(max=len(key) - 1)
     is_wanted = key[edge] == pair if len(key) else np.zeros(len(pair), bool)
     return first[is_wanted], second[is_wanted], edge[is_wanted], axis[is_wanted]

@@ -17,10 +17,9 @@ from scipy import ndimage
 
 from napari_gsw.batch.jobs import Record
 from napari_gsw.core.array_types import Int32Array
-from napari_gsw.core.model.problem import log_posterior
+from napari_gsw.core.model.problem import log_posterior, site_pixels
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.consensus import partition_distance
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.settings.presets import preset, with_shared_moves
 from napari_gsw.research.evaluation.simulated_annotator import find_centre
 from napari_gsw.research.paper.experiment import Study
@@ -135,7 +134,7 @@ def compare_states(preset_name: str, seed: int, sweeps: Mapping[str, int]) -> Re
         "best_sweep": snapshot.best.sweep,
         "burn_in": burn_in,
         "late": {"mean": float(late.mean()), "deviation": float(late.std()), "clusters": [int(k.min()), int(k.max())]},
-        "bits": partition_distance(snapshot.best.labels, result.clusters, "vi", count_site_pixels(problem)),
+        "bits": partition_distance(snapshot.best.labels, result.clusters, "vi", site_pixels(problem)),
         **{
             name: {"log_posterior": log_posterior(problem, labels), "clusters": len(np.unique(labels))}
             for name, labels in partitions.items()

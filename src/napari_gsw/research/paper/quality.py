@@ -6,8 +6,7 @@ are learnt into ``OUT/boundaries``, ``OUT/couplings`` and ``OUT/membranes`` if t
 are taken from ``OUT/networks`` (``fold0.npz`` and so on, of :mod:`napari_gsw.research.training.networks`).
 
 For photographs, the frequency with which annotators draw boundaries is compared with their probability, the uncertainty
-is scored as a detector of wrong boundaries, and the curve of :mod:`napari_gsw.core.posterior.calibrated_boundary` is
-fitted.
+is scored as a detector of wrong boundaries, and the curve of :mod:`napari_gsw.core.posterior.result` is fitted.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ from napari_gsw.core.array_types import BoolArray, Float64Array
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_model import load_boundary_model
 from napari_gsw.core.image.normalized_image import normalize_image
-from napari_gsw.core.posterior.calibrated_boundary import calibrate_boundary_odds
-from napari_gsw.core.posterior.regions import boundary_log_odds
-from napari_gsw.core.posterior.result import Result
-from napari_gsw.core.posterior.uncertainty import find_boundary_faces
+from napari_gsw.core.posterior.regions import boundary_log_odds, find_boundary_faces
+from napari_gsw.core.posterior.result import Result, calibrate_boundary_odds
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.methods import Choice, choose
 from napari_gsw.research.evaluation.data_sets import AnnotatedImage, Example, spread

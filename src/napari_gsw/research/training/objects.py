@@ -27,10 +27,10 @@ from napari_gsw.core.graph.object_model import ObjectModel, compute_fragment_cue
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
 from napari_gsw.core.image.normalized_image import NormalizedImage, read_channels
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.pipeline.segment import segment
 from napari_gsw.core.posterior.objects import MIN_PROBABILITY
 from napari_gsw.core.posterior.result import Result
-from napari_gsw.core.posterior.uncertainty import count_site_pixels
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.core.sites.site_values import find_site_majority
 from napari_gsw.core.sites.superpixels import find_fragments, make_object_sites, mark_fragments
@@ -118,7 +118,7 @@ def list_pairs(result: Result, labels: LabelImage) -> tuple[Float64Array, BoolAr
     label = find_site_majority(problem.site_image, problem.n, labels)
     i, j = problem.edges.T
     bright = np.bincount(problem.site_image.ravel(), problem.signal.ravel() > OBJECT_SIGNAL / 2, problem.n + 1)[1:]
-    is_fragment = 2 * bright > count_site_pixels(problem)
+    is_fragment = 2 * bright > site_pixels(problem)
     pairs = is_fragment[i] & is_fragment[j] & ((label[i] > 0) | (label[j] > 0))
     return result.summary.same_object_probability[pairs], (label[i] == label[j])[pairs]
 

@@ -15,8 +15,8 @@ from napari_gsw.core.interactive.interactive_run import MAX_LABEL, DisplayedStat
 from napari_gsw.core.posterior.object_edits import FixedPixels, apply_edits
 from napari_gsw.core.posterior.objects import find_background_sites, find_objects
 from napari_gsw.core.posterior.region_table import Columns, measure_labels, measure_regions
+from napari_gsw.core.posterior.regions import compute_site_entropy, find_boundary_faces, make_boundary_image
 from napari_gsw.core.posterior.result import Result, Trace, make_result, make_trace
-from napari_gsw.core.posterior.uncertainty import compute_site_entropy, find_boundary_faces, make_boundary_image
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.site_values import mean_per_site
 from napari_gsw.widgets.layers.image_source import ImageSource
@@ -244,9 +244,7 @@ class ArrayRun:
             means = run.problem.graph.means
         else:
             means = self._of_sites("means", lambda: mean_per_site(channels_last(self.image, self.axes), sites))
-        return measure_regions(
-            run.problem, numbers, run.pixels, together, means, run.locks, self.channel_names, self.pixel_size
-        )
+        return measure_regions(run.problem, numbers, together, means, run.locks, self.channel_names, self.pixel_size)
 
     def measuring(
         self, source: ImageSource, labels: LabelArray, clusters: NDArray[np.integer] | None = None

@@ -18,6 +18,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gsw.core.array_types import PointArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
+from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.posterior.object_edits import (
     Edit,
     Tool,
@@ -167,10 +168,9 @@ class Corrections(QObject):  # type: ignore[misc]
             if array_run is None:
                 continue
             painted = seg.layers.labels_at(position)
-            interactive = array_run.interactive
-            size = interactive.pixels.astype(np.int64) if len(interactive.pixels) == interactive.problem.n else None
-            path_here = seg.layers.path_at(layer, path, position)
-            stroke = make_scribble(interactive.problem.site_image, written, painted, path_here, size)
+            problem = array_run.interactive.problem
+            path_here, size = seg.layers.path_at(layer, path, position), site_pixels(problem).astype(np.int64)
+            stroke = make_scribble(problem.site_image, written, painted, path_here, size)
             if not stroke.sites.size:
                 if not np.array_equal(painted, written):  # paint where there is no site
                     self.layer_view.write(position, written)
@@ -210,14 +210,14 @@ class Corrections(QObject):  # type: ignore[misc]
     @staticmethod
     def _snap_to_sites(array_run: ArrayRun, stroke: Scribble, written: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """Return the label image with a scribble: its whole sites, or its pixels where sites may be split."""
-        interactive = array_run.interactive
-        frame, values = array_run.frame, np.zeros(interactive.problem.n, np.int64)
+        frame, pixels = array_run.frame, site_pixels(array_run.interactive.problem)
+        values = np.zeros(len(pixels), np.int64)
         as_sites = np.ones(len(stroke.sites), bool)
         if frame is not None and len(frame.locks) == len(values):
             as_sites = ~frame.locks[stroke.sites] | (frame.numbers[stroke.sites] == stroke.numbers)
         values[stroke.sites[as_sites]] = stroke.numbers[as_sites]
         labels = np.array(written)
-        box = stroke.bounding_box(interactive.pixels if len(interactive.pixels) == len(values) else None)
+        box = stroke.bounding_box(pixels)
         numbers = np.concatenate(([0], values))[stroke.site_image[box]]
         np.copyto(labels[box], wrap_to_uint16(numbers), where=numbers > 0)
         split_sites = np.isin(stroke.site_image.reshape(-1)[stroke.pixels] - 1, stroke.sites[~as_sites])
