@@ -19,12 +19,11 @@ from numpy.typing import ArrayLike
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_lazy, open_lazy_image
+from napari_gsw.core.pipeline.prepare import Report, Stage
 from napari_gsw.core.pipeline.provenance import hash_array
-from napari_gsw.core.pipeline.sampling_run import SaveHook
 from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.pipeline.segment import resume
+from napari_gsw.core.pipeline.segment import SaveHook, resume
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
-from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset

@@ -28,9 +28,9 @@ from napari_gsw.core.image.lazy import is_lazy
 from napari_gsw.core.image.normalized_image import read_channels
 from napari_gsw.core.model import priors
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline import sampling_run
 from napari_gsw.core.pipeline.prepare import load_codebook, prepare
 from napari_gsw.core.pipeline.provenance import describe_image, hash_array, make_provenance
+from napari_gsw.core.pipeline.segment import ChainRun, combine_chains, list_codebook_arrays, sample_chain
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
@@ -275,7 +275,9 @@ class ImageTask(NamedTuple):
         """Return whether the chains can run in different places; images that may be read in blocks stay in one."""
         choice = self.spec.choice
         is_plain = not self.spec.teachers and not self.spec.maps and not is_zarr(self.image.path)
-        return choice.method == "gsw" and sampling_run.chains_are_independent(choice.settings) and is_plain
+        # Chains that end by agreement have to be compared meanwhile.
+        is_independent = choice.settings.chains > 1 and choice.settings.stop != "agreement"
+        return choice.method == "gsw" and is_independent and is_plain
 
 
 # A prepared image, the settings with its axes, and the seconds that it took.
@@ -330,21 +332,21 @@ def prepare_image(task: ImageTask) -> PreparedImage:
     return problem, choice, time.perf_counter() - began
 
 
-def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> tuple[sampling_run.ChainRun, float]:
+def run_chain(task: ImageTask, prepared: PreparedImage, number: int) -> tuple[ChainRun, float]:
     """Run one of the chains; returns it and the seconds that it took."""
     _warm_up_once()
     began = time.perf_counter()
     problem, choice, _ = prepared
-    return sampling_run.sample_chain(problem, choice.settings, task.spec.seed, number), time.perf_counter() - began
+    return sample_chain(problem, choice.settings, task.spec.seed, number), time.perf_counter() - began
 
 
-def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: tuple[sampling_run.ChainRun, float]) -> Record:
+def conclude_image(task: ImageTask, prepared: PreparedImage, *runs: tuple[ChainRun, float]) -> Record:
     """Combine the chains and write the result; the time is that of the slowest chain."""
     problem, choice, seconds = prepared
     began = time.perf_counter() - seconds - max(seconds for _, seconds in runs)
     image, _ = task.open()
-    summary = sampling_run.combine_chains(problem, choice.settings, [run for run, _ in runs])
-    codebook = sampling_run.list_codebook_arrays(load_codebook(choice.settings))
+    summary = combine_chains(problem, choice.settings, [run for run, _ in runs])
+    codebook = list_codebook_arrays(load_codebook(choice.settings))
     result = make_result(summary, make_provenance(describe_image(image), summary, task.spec.seed, codebook))
     return _write_image(task, image, choice, MethodResult(result.labels, result.provenance, result), began)
 

@@ -21,8 +21,8 @@ from napari_gsw.core.errors import InputError
 
 if TYPE_CHECKING:
     from napari_gsw.core.interactive.saved_session import SavedSession
+    from napari_gsw.core.pipeline.prepare import Stage
     from napari_gsw.core.pipeline.saved_run import SavedRun
-    from napari_gsw.core.pipeline.stage import Stage
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.core.sampler.snapshot import Snapshot
     from napari_gsw.files.geometry import Geometry

@@ -9,7 +9,7 @@ import napari_gsw as gsw
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.interactive.saved_session import History
 from napari_gsw.core.model.problem import site_pixels
-from napari_gsw.core.pipeline.sampling_run import make_ensemble
+from napari_gsw.core.pipeline.segment import make_ensemble
 from napari_gsw.core.posterior.region_table import measure_regions
 from napari_gsw.core.posterior.regions import make_boundary_image
 from napari_gsw.core.sampler.chain import resample_sites, restart_from

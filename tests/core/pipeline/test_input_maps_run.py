@@ -11,7 +11,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.model.external_field import BACKGROUND, FOREGROUND
 from napari_gsw.core.model.problem import log_posterior
-from napari_gsw.core.pipeline.sampling_run import combine_chains, sample_chain
+from napari_gsw.core.pipeline.segment import combine_chains, sample_chain
 from napari_gsw.sample_data import random_mosaic
 from napari_gsw.scores.partitions import adjusted_rand
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.pipeline import preview as module
-from napari_gsw.core.pipeline.preview import choose_step, downsample, make_preview
+from napari_gsw.core.pipeline import segment as module
+from napari_gsw.core.pipeline.segment import choose_step, downsample, make_preview
 from napari_gsw.core.settings.presets import preset
 from napari_gsw.scores.partitions import adjusted_rand
 

@@ -13,7 +13,7 @@ import pytest
 
 from napari_gsw.core.jit import PROGRESS, CacheFolder
 from napari_gsw.core.pipeline import warm_up as module
-from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.prepare import Stage
 from napari_gsw.core.pipeline.warm_up import BACKGROUND, N_KERNELS, BackgroundWarmUp, compiling_stage, start_compiler
 
 

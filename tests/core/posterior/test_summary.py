@@ -13,7 +13,7 @@ from skimage.data import astronaut
 import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.pipeline.sampling_run import make_ensemble
+from napari_gsw.core.pipeline.segment import make_ensemble
 from napari_gsw.core.posterior.consensus import compute_expected_loss, find_consensus
 from napari_gsw.core.posterior.result import calibrate_boundary_odds, make_calibrated_boundary
 

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[2]
 SCRIPT = """
 import os, signal, threading, time
 import napari_gsw as gsw
-from napari_gsw.core.pipeline.sampling_run import make_ensemble
+from napari_gsw.core.pipeline.segment import make_ensemble
 from problems import planar
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background would inherit none

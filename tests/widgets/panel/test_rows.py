@@ -23,7 +23,7 @@ def image():
 
 def test_every_stage_has_a_text_and_a_bar(panel, monkeypatch):
     from napari_gsw.core.jit import PROGRESS
-    from napari_gsw.core.pipeline.stage import Stage
+    from napari_gsw.core.pipeline.prepare import Stage
     from napari_gsw.core.pipeline.warm_up import N_KERNELS
     from napari_gsw.widgets.session.run_worker import RunController
 

@@ -42,8 +42,8 @@ from napari_gsw.core.model.priors import Exactly
 from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, SamplingRun, make_ensemble
 from napari_gsw.core.pipeline.saved_run import SavedRun
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, SamplingRun, make_ensemble
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
 from napari_gsw.core.posterior.summary import number_clusters
@@ -163,8 +163,7 @@ class InteractiveRun(InteractiveState, SamplingRun):
     @classmethod
     def restore(cls, saved: SavedRun) -> InteractiveRun:
         """Continue a saved run, also one that was not interactive."""
-        run = cls.__new__(cls)
-        run._continue(saved)
+        run = cls.resume(saved)
         prior = run.problem.prior.prior if isinstance(run.problem.prior, Exactly) else run.problem.prior
         unconditioned = run.problem.lend(replace(run.problem, field=None, prior=prior))
         if isinstance(saved.live, InteractiveState):

@@ -13,11 +13,10 @@ from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_image_list
 from napari_gsw.core.interactive.interactive_run import METHODS, PACKED, UNPACKED, InteractiveRun, RebuildProblem
 from napari_gsw.core.interactive.saved_session import Action, InteractiveState
-from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.prepare import Report, prepare
 from napari_gsw.core.pipeline.provenance import describe_image
 from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
 from napari_gsw.core.pipeline.segment import segment
-from napari_gsw.core.pipeline.stage import Report
 from napari_gsw.core.posterior.result import Result, SharedResult
 
 # Files of format 1 know some methods under another name.

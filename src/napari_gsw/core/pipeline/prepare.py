@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,8 +57,8 @@ from napari_gsw.core.model import priors
 from napari_gsw.core.model.external_field import make_foreground_field
 from napari_gsw.core.model.problem import Problem, SharedProblem, number_consecutively
 from napari_gsw.core.model.scribble_field import closes_labels
-from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
+from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
@@ -80,6 +81,24 @@ NETWORK_CUTS = ("neck", "distinction")
 MAX_VOXELS = 1 << 21
 # Note among the maps of a problem whose signal is predicted by the network slice by slice.
 NETWORK_SIGNAL: Mapping[str, Any] = {"inside": {"made_by": "network of objects, plane by plane"}}
+
+
+class Stage(NamedTuple):
+    """A stage of a segmentation, and how many blocks or sweeps of it are done; a total of 0 is unknown.
+
+    In order of time the names are ``planes`` (of a volume with objects), ``noise`` (of a large noisy image),
+    ``superpixels``, ``graph``, ``features``, ``blocks`` and ``assembly`` (of a chunked image), ``start``, ``compiling``
+    and ``sampling``, or the name of a method that has one step.
+    """
+
+    name: str
+    done: int = 0
+    total: int = 0
+
+
+# Called during a segmentation with the stage and, while the chains run, the newest snapshot. Returning True ends the
+# run there; the result is then that of the snapshot.
+Report = Callable[[Stage, Snapshot | None], bool | None]
 
 
 def resolve_arguments(
@@ -158,98 +177,71 @@ def prepare(
     linked : bool
         Couple overlapping sites of consecutive images, such as slices or frames, of a joint segmentation.
     report : callable, optional
-        Called with each :class:`~napari_gsw.core.pipeline.stage.Stage` as it begins, and as its blocks are done.
+        Called with each :class:`~napari_gsw.core.pipeline.prepare.Stage` as it begins, and as its blocks are done.
     """
     chosen, beta, codebook = resolve_arguments(settings, preset, beta, codebook, changes)
     report = report or (lambda stage, snapshot: None)
     maps = {"features": features, "boundaries": boundaries, "foreground": foreground}
-    options: dict[str, Any] = {"beta": beta, "codebook": codebook, "report": report}
-    if is_image_list(image):
+    is_joint = is_image_list(image)
+    if linked and not is_joint:
+        raise InputError("linked is for a list of several images of one shape")
+    if is_joint:
         for name, value in maps.items():
             if value is not None:
                 raise InputError(f"{name} is for one image, not for a joint segmentation of several")
-        images: Sequence[NDArray[Any]] = image  # type: ignore[assignment]
-        inputs = {"sites": sites, "mask": mask, "seeds": seeds}
-        lists = {name: per_image(value, len(images), name) for name, value in inputs.items()}
-        images = [
-            _fill_nonfinite(*item, chosen.axes) for item in zip(images, lists["sites"], lists["mask"], strict=True)
-        ]
-        return _prepare_in_memory(images, chosen.replace(objects="classical"), lists, linked=linked, **options)
-    if linked:
-        raise InputError("linked is for a list of several images of one shape")
-    if is_lazy(image):
-        return _prepare_lazy(
-            open_lazy_image(image, chosen.axes), chosen, {"sites": sites, "mask": mask, **maps}, **options
-        )
-    image = _fill_nonfinite(image, sites, mask, chosen.axes)
-    lists = {"sites": [sites], "mask": [mask], "seeds": [seeds]}
-    predicted = None
-    if uses_object_network(chosen) and all(value is None for value in maps.values()):
-        values, _ = read_channels(image, chosen.axes)
+    elif is_lazy(image):
+        lazy_image = open_lazy_image(image, chosen.axes)
+        return _prepare_lazy(lazy_image, chosen, {"sites": sites, "mask": mask, **maps}, beta, codebook, report)
+    images: list[NDArray[Any]] = list(image) if is_joint else [image]  # type: ignore[arg-type, list-item]
+    inputs = {
+        name: per_image(value, len(images), name) if is_joint else [value]
+        for name, value in (("sites", sites), ("mask", mask), ("seeds", seeds))
+    }
+    images = [
+        fill_outside_mask(array, chosen.axes, partial(_find_used, given, wanted))
+        for array, given, wanted in zip(images, inputs["sites"], inputs["mask"], strict=True)
+    ]
+    options: dict[str, Any] = {"beta": beta, "codebook": codebook, "report": report, "linked": linked}
+    used = chosen.replace(objects="classical")  # the method used, for readers of the problem's settings
+    if not is_joint and uses_object_network(chosen) and all(value is None for value in maps.values()):
+        values, _ = read_channels(images[0], chosen.axes)
         network = load_network(chosen.network, "objects")
         if network is not None and values.ndim == 3:
-            problem = _prepare_fragments(values, network, chosen, lists, beta, report)
+            problem = _prepare_fragments(values, network, chosen, inputs, beta, report)
             if problem is not None:
                 return problem
         elif network is not None:
-            predicted = _predict_object_signal(image, values, network, chosen, report)
-    chosen = chosen.replace(objects="classical")  # the method used, for readers of the problem's settings
-    if predicted is None:
-        return _prepare_in_memory([image], chosen, lists, maps, **options)
-    problem = _prepare_in_memory([predicted], chosen.replace(axes="ZYX"), lists, maps, **options)
-    return replace(problem, settings=chosen, maps={**problem.maps, **NETWORK_SIGNAL})
+            predicted = _predict_object_signal(images[0], values, network, chosen, report)
+            if predicted is not None:
+                problem = _prepare_in_memory([predicted], used.replace(axes="ZYX"), inputs, maps, **options)
+                return replace(problem, settings=used, maps={**problem.maps, **NETWORK_SIGNAL})
+    return _prepare_in_memory(images, used, inputs, None if is_joint else maps, **options)
 
 
-def _fill_nonfinite(image: ArrayLike, sites: ArrayLike | None, mask: ArrayLike | None, axes: str) -> NDArray[Any]:
-    """Replace NaN and infinite pixels outside the mask and the given sites."""
-
-    def used_pixels(shape: tuple[int, ...]) -> BoolArray | None:
-        return check_mask(mask, shape) if sites is None else validate_sites(sites, shape, mask) > 0
-
-    return fill_outside_mask(image, axes, used_pixels)
-
-
-def _refine_settings(
-    settings: Settings, seeds: Sequence[ArrayLike | None], shapes: Sequence[tuple[int, ...]]
-) -> Settings:
-    """Return settings with finer superpixels where every label is painted, so that only outlines matter."""
-    painted = [check_label_image(s, shape, "seeds") for s, shape in zip(seeds, shapes, strict=True) if s is not None]
-    labels = set().union(*(np.unique(np.asarray(image)).tolist() for image in painted)) - {0}
-    detail = settings.painted_detail
-    if detail == 1 or settings.steering == 0 or not closes_labels(settings, len(labels)):
-        return settings
-    count = None if settings.site_count is None else round(settings.site_count * detail)
-    return settings.replace(site_size=max(1, round(settings.site_size / detail)), site_count=count)
-
-
-def _split(settings: Settings, seeds: ArrayLike | None, sites: Sites, pixels: NormalizedImage) -> Sites:
-    """Split sites with seeds of several labels, if seeds influence other sites."""
-    if seeds is None or settings.steering == 0:
-        return sites
-    return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
+def _find_used(sites: ArrayLike | None, mask: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
+    return check_mask(mask, shape) if sites is None else validate_sites(sites, shape, mask) > 0
 
 
 def _prepare_in_memory(
     images: Sequence[NDArray[Any]],
     settings: Settings,
     inputs: Mapping[str, Sequence[Any]],
-    given_maps: Mapping[str, Any] | None = None,
+    given_maps: Mapping[str, Any] | None,
     *,
     beta: ArrayLike | None,
     codebook: Codebook | None,
     report: Report,
-    linked: bool = False,
+    linked: bool,
 ) -> Problem:
     """Prepare one image, or without maps a joint segmentation; `inputs` has sites, mask and seeds of each image."""
-    is_joint = given_maps is None
-    pixels = _normalize(images, settings, is_joint, report)
+    is_joint, has_objects = given_maps is None, settings.signal == "objects"
+    spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
+    common, progress = None if is_joint else spacing, partial(_report_part, report, "noise")
+    pixels = normalize_images(images, settings.axes, has_objects, settings.calm, common, progress)
+    pixels = [replace(p, spacing=spacing) for p in pixels]
     maps = InputMaps() if given_maps is None else open_input_maps(given_maps, pixels[0].shape, settings)
     report(Stage("superpixels"), None)
-    finer = _refine_settings(settings, inputs["seeds"], [p.shape for p in pixels])
-    site_images = [
-        _split(settings, seeds, sites, p)
-        for sites, p, seeds in zip(_make_sites(pixels, maps, finer, inputs), pixels, inputs["seeds"], strict=True)
-    ]
+    site_images = _make_sites(pixels, maps, settings, inputs)
     report(Stage("graph"), None)
     graphs = [
         build_region_graph(select_site_image(p, maps, settings), sites, settings.neighbourhood)
@@ -259,45 +251,51 @@ def _prepare_in_memory(
     report(Stage("features"), None)
     features = ImageFeatures(pixels, site_images, settings, codebook)
     site_maps = summarize_maps(maps, site_images[0], graph, settings, pixels[0].spacing)
-    signals = tuple(p.channels[..., 0] for p in pixels) if settings.signal == "objects" else None
-    if is_joint:
-        links = find_links(pixels, site_images, graph) if linked else None
-        origin: dict[str, Any] = {"site_images": number_consecutively(site_images), "signals": signals}
-        return _make_problem(SharedProblem, features, graph, settings, beta, site_maps, origin, graphs, links)
-    origin = {"sites": site_images[0], "signal": None if signals is None else signals[0]}
-    return _make_problem(Problem, features, graph, settings, beta, site_maps, origin)
+    signals = [p.channels[..., 0] if has_objects else None for p in pixels]
+    if not is_joint:
+        found: dict[str, Any] = {"sites": site_images[0], "signal": signals[0]}
+        return _make_problem(Problem, features, graph, settings, beta, site_maps, **found)
+    links = find_links(pixels, site_images, graph) if linked else None
+    found = {"site_images": number_consecutively(site_images), "signals": tuple(signals) if has_objects else None}
+    return _make_problem(SharedProblem, features, graph, settings, beta, site_maps, graphs, links, **found)
 
 
-def _normalize(
-    images: Sequence[NDArray[Any]], settings: Settings, is_joint: bool, report: Report
-) -> list[NormalizedImage]:
-    """Normalize the images of a joint segmentation in common units, or one image."""
-    spacing = get_spacing(settings, sum(axis in "ZYX" for axis in parse_axes(images[0], settings.axes)))
-    common = None if is_joint else spacing
-    progress, has_objects = _report_progress(report, "noise"), settings.signal == "objects"
-    pixels = normalize_images(images, settings.axes, has_objects, settings.calm, common, progress)
-    return [replace(p, spacing=spacing) for p in pixels]
-
-
-def _report_progress(report: Report, name: str) -> Callable[[int, int], None]:
-    def report_progress(done: int, total: int) -> None:
-        report(Stage(name, done, total), None)
-
-    return report_progress
+def _report_part(report: Report, name: str, done: int, total: int) -> None:
+    report(Stage(name, done, total), None)
 
 
 def _make_sites(
     pixels: Sequence[NormalizedImage], maps: InputMaps, settings: Settings, inputs: Mapping[str, Sequence[Any]]
 ) -> list[Sites]:
-    """Return the sites of each image, 1.. in each: given ones, or superpixels of one size in all images."""
+    """Return the sites of each image, 1.. in each: given ones, or superpixels of one size in all images.
+
+    Superpixels are finer where every label is painted, so that only outlines matter.
+    """
+    seeds = [
+        None if s is None else np.asarray(check_label_image(s, p.shape, "seeds"))
+        for s, p in zip(inputs["seeds"], pixels, strict=True)
+    ]
+    labels = set().union(*(np.unique(image).tolist() for image in seeds if image is not None)) - {0}
+    detail, count = settings.painted_detail, settings.site_count
+    if detail != 1 and settings.steering != 0 and closes_labels(settings, len(labels)):
+        count = None if count is None else round(count * detail)
+        settings = settings.replace(site_size=max(1, round(settings.site_size / detail)), site_count=count)
     masks = [check_mask(mask, p.shape) for p, mask in zip(pixels, inputs["mask"], strict=True)]
     counts = [int(mask.sum()) for mask in masks]
     n_sites = settings.site_count_for(sum(counts), pixel_volume(pixels[0].spacing))
     site_images = []
-    for p, given, mask, count in zip(pixels, inputs["sites"], masks, counts, strict=True):
+    for p, given, mask, painted, count in zip(pixels, inputs["sites"], masks, seeds, counts, strict=True):
         share = settings.replace(site_count=max(1, round(n_sites * count / sum(counts))))
-        site_images.append(make_sites(p, maps, share, mask) if given is None else validate_sites(given, p.shape, mask))
+        sites = make_sites(p, maps, share, mask) if given is None else validate_sites(given, p.shape, mask)
+        site_images.append(_split(settings, painted, sites, p))
     return site_images
+
+
+def _split(settings: Settings, seeds: ArrayLike | None, sites: Sites, pixels: NormalizedImage) -> Sites:
+    """Split sites with seeds of several labels, if seeds influence other sites."""
+    if seeds is None or settings.steering == 0:
+        return sites
+    return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
 
 
 def _prepare_lazy(
@@ -331,8 +329,7 @@ def _prepare_lazy(
     context, sites, graph, features, site_maps = assemble(
         image, grid, settings, inputs["sites"], inputs["mask"], codebook, report_blocks, maps
     )
-    origin = {"sites": sites, "block_context": context}
-    return _make_problem(Problem, features, graph, settings, beta, site_maps, origin)
+    return _make_problem(Problem, features, graph, settings, beta, site_maps, sites=sites, block_context=context)
 
 
 def uses_object_network(settings: Settings) -> bool:
@@ -386,7 +383,7 @@ def _predict_object_signal(
     if has_contrast(contrast, settings.distinction, 2) or not has_contrast(contrast, settings.distinction, 3):
         return None
     anisotropy = 1.0 if spacing is None else spacing[0] / min(spacing[1:])
-    inside = predict_slices(values, network, anisotropy, _report_progress(report, "planes"))
+    inside = predict_slices(values, network, anisotropy, partial(_report_part, report, "planes"))
     return inside if (inside > 0.5).any() else None
 
 
@@ -425,17 +422,17 @@ def _prepare_fragments(
 
 def _make_problem(
     kind: type[Problem],
-    features: Any,
+    features: SiteFeatures,
     graph: RegionGraph,
     settings: Settings,
     beta: ArrayLike | None,
     maps: SiteMaps,
-    origin: Mapping[str, Any],
     graphs: Sequence[RegionGraph] | None = None,
     links: RegionGraph | None = None,
+    **origin: Any,
 ) -> Problem:
     """Make a problem of sites of some `origin`; `graphs` are those of the images of a joint segmentation."""
-    likelihoods = _add_feature_channels(build_likelihoods(features, graph), maps.features)
+    likelihoods = build_likelihoods(features, graph, maps.features)
     if beta is not None:
         couplings = to_float_array("beta", beta)
     else:
@@ -443,41 +440,22 @@ def _make_problem(
         if maps.edge_sums is not None:
             couplings = couplings + compute_map_couplings(maps.edge_sums, graph, settings)
     if links is not None:
+        assert isinstance(features, ImageFeatures)
         within = couplings if beta is None else np.zeros(len(graph.edges))  # given ones include those of links
         graph, within = add_links(graph, within, links, compute_link_couplings(links, graph, settings, features))
         couplings = within if beta is None else couplings
-    return kind(
-        n=graph.n,
-        likelihoods=likelihoods,
-        edges=graph.edges,
-        beta=couplings,
-        prior=priors.make_prior(settings),
-        graph=graph,
-        settings=settings,
-        map_field=None if maps.foreground is None else make_foreground_field(maps.foreground, settings),
-        maps=maps.notes,
-        **origin,
-    )
+    foreground = None if maps.foreground is None else make_foreground_field(maps.foreground, settings)
+    known: dict[str, Any] = {"graph": graph, "settings": settings, "map_field": foreground, "maps": maps.notes}
+    return kind(graph.n, likelihoods, graph.edges, couplings, priors.make_prior(settings), **known, **origin)
 
 
-def _add_feature_channels(likelihoods: tuple[Likelihood, ...], added: Gaussian | None) -> tuple[Likelihood, ...]:
-    """Add the likelihood of a feature map; channels of the same data weight become one likelihood."""
-    if added is None:
-        return likelihoods
-    for k, block in enumerate(likelihoods):
-        if isinstance(block, Gaussian) and block.evidence == added.evidence:
-            joined = replace(
-                block,
-                sums=np.concatenate((block.sums, added.sums), axis=1),
-                squares=np.concatenate((block.squares, added.squares), axis=1),
-                variance=np.concatenate((block.variance, added.variance)),
-            )
-            return (*likelihoods[:k], joined, *likelihoods[k + 1 :])
-    return (*likelihoods, added)
+def build_likelihoods(
+    features: SiteFeatures, graph: RegionGraph, added: Gaussian | None = None
+) -> tuple[Likelihood, ...]:
+    """Make the likelihoods that the settings ask for, with one row for each site, and add that of a feature map.
 
-
-def build_likelihoods(features: SiteFeatures, graph: RegionGraph) -> tuple[Likelihood, ...]:
-    """Make the likelihoods that the settings ask for, with one row for each site."""
+    Channels of the same data weight become one likelihood.
+    """
     settings = features.settings
     histograms, gaussians = [], []
     if settings.likelihood == "gaussian":
@@ -492,4 +470,11 @@ def build_likelihoods(features: SiteFeatures, graph: RegionGraph) -> tuple[Likel
     if settings.graph_passes > 0:
         steps = make_transition_matrix(graph, settings.graph_scale)
         histograms = [(smooth_counts(h, steps, settings.graph_passes), phi, s) for h, phi, s in histograms]
+    if added is not None and gaussians and gaussians[0].evidence == added.evidence:
+        (first,) = gaussians
+        sums, squares = (np.hstack((getattr(first, name), getattr(added, name))) for name in ("sums", "squares"))
+        variance = np.concatenate((first.variance, added.variance))
+        gaussians = [replace(first, sums=sums, squares=squares, variance=variance)]
+    elif added is not None:
+        gaussians.append(added)
     return (*(DirichletMultinomial(h, phi, s) for h, phi, s in histograms), *gaussians)

@@ -16,9 +16,8 @@ import numpy as np
 
 from napari_gsw.core.jit import PROGRESS, cache_folder
 from napari_gsw.core.model.problem import Problem
-from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.prepare import Stage, prepare
 from napari_gsw.core.pipeline.segment import segment
-from napari_gsw.core.pipeline.stage import Stage
 from napari_gsw.core.posterior.consensus import find_consensus
 from napari_gsw.core.sampler.chain_kernels import advance
 from napari_gsw.core.sampler.sample import run

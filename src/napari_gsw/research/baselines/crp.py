@@ -37,9 +37,8 @@ from napari_gsw.core.graph.region_graph import CsrGraph, make_csr_graph
 from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, zeros
 from napari_gsw.core.likelihood.tables import LikelihoodTables
 from napari_gsw.core.model.problem import Problem, check_labels
-from napari_gsw.core.pipeline.prepare import prepare
+from napari_gsw.core.pipeline.prepare import Report, Stage, prepare
 from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
-from napari_gsw.core.pipeline.stage import Report, Stage
 from napari_gsw.core.posterior.result import Result, make_result
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.chain import count_clusters

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, LabelImage
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.stage import Report
+from napari_gsw.core.pipeline.prepare import Report, prepare
 from napari_gsw.core.posterior.regions import find_regions
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.settings.setting import Options, setting

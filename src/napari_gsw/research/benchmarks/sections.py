@@ -1,7 +1,7 @@
 """Sections of the benchmark, and the two scales at which they run.
 
-Memory, the start, and an image larger than memory are measured in fresh processes. Two of them are this module:
-``python -m napari_gsw.research.benchmarks.sections memory FILE`` and ``... slide IMAGE LABELS [BOUNDARIES]`` print JSON.
+Memory, the start, and an image larger than memory are measured in fresh processes. Two of them are this module, called
+with ``memory FILE`` or ``slide IMAGE LABELS [BOUNDARIES]``: they print JSON.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.sampling_run import CHECK_EVERY, make_ensemble
-from napari_gsw.core.pipeline.segment import segment
-from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.prepare import Stage, prepare
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, make_ensemble, segment
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import start_chain, step
 from napari_gsw.core.sampler.ensemble import Ensemble

@@ -19,7 +19,7 @@ from napari_gsw.batch.jobs import Record
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.sampling_run import make_ensemble
+from napari_gsw.core.pipeline.segment import make_ensemble
 from napari_gsw.core.sampler.chain import ACCEPTED, PROPOSED, step
 from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.settings import Settings

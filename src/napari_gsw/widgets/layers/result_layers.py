@@ -15,7 +15,7 @@ from napari.utils.colormaps import label_colormap
 from napari.utils.transforms import Affine
 from numpy.typing import NDArray
 
-from napari_gsw.core.pipeline.preview import Preview
+from napari_gsw.core.pipeline.segment import Preview
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.widgets.common.preferences import get_preference

@@ -14,7 +14,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import QButtonGroup, QLabel, QPushButton, QWidget
 
-from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.prepare import Stage
 from napari_gsw.core.pipeline.warm_up import compiling_stage
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.widgets.common import layouts

@@ -18,11 +18,10 @@ from napari_gsw.core.image.normalized_image import find_nonfinite_pixels
 from napari_gsw.core.interactive.interactive_run import LIVE_SETTINGS, InteractiveRun
 from napari_gsw.core.interactive.saved_session import SavedSession
 from napari_gsw.core.model.problem import Problem, SharedProblem
-from napari_gsw.core.pipeline.prepare import prepare
-from napari_gsw.core.pipeline.preview import Preview, make_preview
+from napari_gsw.core.pipeline.prepare import Stage, prepare
 from napari_gsw.core.pipeline.provenance import describe_image
 from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
-from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.segment import Preview, make_preview
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import with_shared_moves
 from napari_gsw.core.sites.blocked_labels import BlockedLabels

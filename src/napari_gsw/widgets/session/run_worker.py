@@ -23,8 +23,8 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import LIVE_SETTINGS, InteractiveRun
-from napari_gsw.core.pipeline.preview import Preview
-from napari_gsw.core.pipeline.stage import Stage
+from napari_gsw.core.pipeline.prepare import Stage
+from napari_gsw.core.pipeline.segment import Preview
 from napari_gsw.core.pipeline.warm_up import BACKGROUND
 from napari_gsw.core.sampler import chain_kernels as kernels
 from napari_gsw.core.settings import Settings
