@@ -630,7 +630,7 @@ def test_the_panel_scrolls_on_a_small_screen(viewer, qtbot):
 def test_preferences_set_the_panel_up(viewer, monkeypatch, qtbot):
     from napari.settings import get_plugin_settings
 
-    from napari_gsw.widgets.common.preferences import FALLBACK, get_preference
+    from napari_gsw.widgets.common.setting_widgets import FALLBACK, get_preference
 
     known = get_plugin_settings("napari-gsw").segmentation
     declared = {name: getattr(value, "value", value) for name, value in known.model_dump().items()}

@@ -1,4 +1,4 @@
-"""The control of a setting, made from its declaration, and the texts of settings in the window."""
+"""The control of a setting, made from its declaration, texts of settings, and the user's defaults."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from napari.settings import get_plugin_settings
 from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.settings import setting_fields
+from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
 from napari_gsw.core.settings.setting import Setting
 
 GREEK = {
@@ -40,6 +42,23 @@ TERMS = {
     "vi": "Least expected variation of information",
     "binder": "Least expected Binder loss",
 }  # fmt: skip
+
+
+# Values where napari does not know the plugin's preferences; a test compares them with the manifest.
+FALLBACK: dict[str, Any] = {
+    "preset": DEFAULT_PRESET, "seed": 0, "lock_painted": True, "boundary": False, "entropy": False, "opacity": 0.5,
+    "outlines": "own", "autosave": True,
+}  # fmt: skip
+
+
+def get_preference(name: str) -> Any:
+    """Return the user's value of a preference of napari, which the manifest declares."""
+    try:
+        value = getattr(get_plugin_settings("napari-gsw").segmentation, name)
+    except (KeyError, AttributeError):
+        return FALLBACK[name]
+    value = getattr(value, "value", value)  # a choice comes as an enumeration
+    return FALLBACK[name] if name == "preset" and value not in PRESETS else value
 
 
 def display_text(choice: str, name: str = "") -> str:

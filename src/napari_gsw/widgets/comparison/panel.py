@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,18 +33,17 @@ UNMATCHED: tuple[Kind, ...] = ("missed", "false")
 MAX_ROWS = 8
 # Milliseconds between updates of the step in the status line.
 STATUS_INTERVAL = 100
-ScoreRow = Mapping[str, float]
 
 
 class Column(NamedTuple):
-    """A column of a table: header, tooltip, name of the score, and of a count to write after it."""
+    """A column of a table: header, name of the score, tooltip, and name of a count to write after the score."""
 
     header: str
-    tip: str
     name: str
+    tip: str
     reference: str = ""
 
-    def text(self, row: ScoreRow) -> str:
+    def text(self, row: Mapping[str, float]) -> str:
         if self.reference:
             return f"{format_number(row[self.name])} / {format_number(row[self.reference])}"
         return f"{row[self.name]:.3f}"
@@ -51,65 +51,39 @@ class Column(NamedTuple):
 
 SHARE = "0 to 1, higher is better."
 REGION_COLUMNS = (
-    Column(
-        "Rand ↑",
+    Column("Rand ↑", "rand",
         "Rand index: the share of the pairs of pixels that are together in both or apart in both.\n"
-        f"{SHARE} Over several references it is the probabilistic Rand index.",
-        "rand",
-    ),
-    Column(
-        "Adj.\nRand ↑",
+        f"{SHARE} Over several references it is the probabilistic Rand index."),
+    Column("Adj.\nRand ↑", "adjusted_rand",
         "Adjusted Rand index: the Rand index corrected for chance.\n"
-        "0 for unrelated segmentations, 1 for equal ones, higher is better.",
-        "adjusted_rand",
-    ),
-    Column(
-        "VI ↓",
+        "0 for unrelated segmentations, 1 for equal ones, higher is better."),
+    Column("VI ↓", "variation_of_information",
         "Variation of information in bits: what one segmentation leaves unknown about the other, both ways.\n"
-        "0 for equal ones, lower is better.",
-        "variation_of_information",
-    ),
-    Column(
-        "Cover-\ning ↑",
+        "0 for equal ones, lower is better."),
+    Column("Cover-\ning ↑", "covering",
         "How well the regions of the reference are covered: their best intersection over union, averaged by size.\n"
-        f"{SHARE}",
-        "covering",
-    ),
-    Column(
-        "Bound.\nF ↑",
+        f"{SHARE}"),
+    Column("Bound.\nF ↑", "boundary_f",
         "Harmonic mean of two shares: boundary pixels of the segmentation near the reference's, and the reverse.\n"
-        f"{SHARE}",
-        "boundary_f",
-    ),
-    Column(
-        "Regions",
+        f"{SHARE}"),
+    Column("Regions", "regions",
         "Number of labels of the segmentation / of the reference, where they are compared.\n"
-        "Neither more nor fewer is better; the closer the two, the better.",
-        "regions",
-        "reference_regions",
-    ),
-)
+        "Neither more nor fewer is better; the closer the two, the better.", "reference_regions"),
+)  # fmt: skip
 MATCH_TIP = (
     "An object matches one of the reference if they share at least .{} of the pixels that either has.\n{}\n" + SHARE
 )
 AP_TIP = "Average precision: matches over matches, missed and false objects."
 F1_TIP = "F1: twice the matches over the objects of both."
 OBJECT_COLUMNS = (
-    *(Column(f"AP\n.{k} ↑", MATCH_TIP.format(k, AP_TIP) + SHARE, f"ap_{k}0") for k in (5, 6, 7, 8, 9)),
-    *(Column(f"F1\n.{k} ↑", MATCH_TIP.format(k, F1_TIP) + SHARE, f"f1_{k}0") for k in (5, 7)),
-    Column(
-        "PQ ↑",
-        f"Panoptic quality: F1 at .5, each match weighted by how much it shares.\n{SHARE}",
-        "panoptic_quality",
-    ),
-    Column(
-        "Objects",
+    *(Column(f"AP\n.{k} ↑", f"ap_{k}0", MATCH_TIP.format(k, AP_TIP) + SHARE) for k in (5, 6, 7, 8, 9)),
+    *(Column(f"F1\n.{k} ↑", f"f1_{k}0", MATCH_TIP.format(k, F1_TIP) + SHARE) for k in (5, 7)),
+    Column("PQ ↑", "panoptic_quality",
+        f"Panoptic quality: F1 at .5, each match weighted by how much it shares.\n{SHARE}"),
+    Column("Objects", "objects",
         "Number of objects of the segmentation / of the reference. 0 is background; a segmentation without a 0 has\n"
-        "its largest region for a background.",
-        "objects",
-        "true_objects",
-    ),
-)
+        "its largest region for a background.", "true_objects"),
+)  # fmt: skip
 
 
 class ScoreTable(QtWidgets.QTableWidget):  # type: ignore[misc]
@@ -238,7 +212,7 @@ class ComparisonPanel(DockPanel):
             on=True,
         )
         copy_tip = "Copy the table, with all digits, to paste it into a spreadsheet"
-        self.compare_button = make_button("Compare", "", self.toggle)
+        self.compare_button = make_button("Compare", "", lambda: self.stop() if self.comparison else self.start())
         self.copy_button = make_button("Copy", copy_tip, self.copy)
         self.save_button = make_button("Save CSV...", "Save the table, with all digits, as a file", self._save_as)
         self.status, self.caption = QLabel(wordWrap=True), QLabel(wordWrap=True)
@@ -300,9 +274,6 @@ class ComparisonPanel(DockPanel):
 
     # ---- the comparison
 
-    def toggle(self) -> None:
-        self.start() if self.comparison is None else self.stop()
-
     def start(self) -> None:
         segmentation, references = self.segmentation.value(), self._find_ticked()
         if self._explain() is not None:
@@ -346,11 +317,10 @@ class ComparisonPanel(DockPanel):
             self.result = result
             self.status.setText("Done.")
             self.caption.setText(result.caption)
-            names = [*result.references, "all"] if len(result.references) > 1 else result.references
-            object_rows = result.object_rows or [{} for _ in result.rows]
             rows: list[dict[str, Any]] = [
-                {"segmentation": result.name, "reference": name, **scores._asdict(), **objects}
-                for name, scores, objects in zip(names, result.rows, object_rows, strict=True)
+                {"segmentation": result.name, "reference": name, **scores._asdict(), **(objects or {})}
+                for name, scores, objects in zip_longest([*result.references, "all"], result.rows, result.object_rows)
+                if scores is not None
             ]
             self.table.fill(rows)
             if result.object_rows:

@@ -45,7 +45,7 @@ class Comparison:
         self.ids = [str(layer.unique_id) for layer in self.layers]
         self.step = ""
         self._tolerance, self._ignores_background = tolerance, ignore_background
-        self._sliced_along = sliced_along(segmentation)
+        self._sliced_along = segmentation.metadata.get(SLICED_ALONG, ())
         is_one = len(references) == 1
         self.title = f"{self.name} vs {self.references[0] if is_one else f'{len(references)} references'}"
         slices = ", slice by slice" if self._sliced_along else ""
@@ -169,14 +169,9 @@ def explain_mismatch(segmentation: Labels, references: Sequence[Labels]) -> str 
     return None
 
 
-def sliced_along(segmentation: Labels) -> tuple[int, ...]:
-    """Return the axes along which each slice was segmented by itself, so that labels mean nothing along them."""
-    return tuple(segmentation.metadata.get(SLICED_ALONG, ()))
-
-
 def compared_shape(segmentation: Labels) -> tuple[int, ...]:
-    """Return the shape of what is compared in one piece."""
-    axes = sliced_along(segmentation)
+    """Return the shape of what is compared in one piece: slices, if each was segmented by itself."""
+    axes = segmentation.metadata.get(SLICED_ALONG, ())
     return tuple(n for axis, n in enumerate(segmentation.data.shape) if axis not in axes)
 
 

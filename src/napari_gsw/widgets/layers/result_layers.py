@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.pipeline.segment import Preview
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
-from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.layers import layer_metadata as notes
 from napari_gsw.widgets.layers import lazy_labels
 from napari_gsw.widgets.layers.cursor import centre_view

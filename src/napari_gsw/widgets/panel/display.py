@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QButtonGroup, QComboBox, QGridLayout, QHBoxLayout, QL
 
 from napari_gsw.core.interactive.interactive_run import DisplayedState
 from napari_gsw.widgets.common.layouts import RowHeading, make_column, make_grid, make_row
-from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.common.text import format_count, make_check_box, make_choice
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
@@ -102,8 +102,6 @@ class Display(QWidget):  # type: ignore[misc]
         grid.addLayout(make_row(label, (self.ink, 1)), 2, 1)
         return grid
 
-    # ---- following the session
-
     def follow(self, frame: Frame | None) -> None:
         self._frame = frame
         view = self.session.view
@@ -136,8 +134,6 @@ class Display(QWidget):  # type: ignore[misc]
         if name == "sites":
             self.session.layer_view.outlines_sites = shown
         _check_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
-
-    # ---- what the user chooses
 
     def _want_layers(self) -> None:
         self._change_view(wanted=frozenset(name for name, box in self.layer_boxes.items() if box.isChecked()))

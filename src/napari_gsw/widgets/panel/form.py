@@ -171,8 +171,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
         self.sections["evidence"].set_summary("the image alone")
         self._show_active_rows()
 
-    # ---- values
-
     def settings(self, **more: Any) -> Settings:
         """Get the settings, with those of the preset that have no control; an InputError if they contradict."""
         return preset(self.preset, **{name: control.value() for name, control in self.controls.items()}, **more)
@@ -212,8 +210,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
             self._show_active_rows()
             self.changed.emit()
 
-    # ---- what has an effect
-
     def set_flat(self, flat: bool) -> None:
         if flat != self._is_flat:
             self._is_flat = flat
@@ -250,8 +246,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
             return True
         value = self.controls[other].value()
         return self._is_active(other) and (value in allowed if allowed else bool(value))
-
-    # ---- what a run would begin with
 
     def summarize(self, n_pixels: int | None, n_sites: int | None, sites_from: str) -> str:
         """Describe each section in its heading, and return a sentence about the start of a run.

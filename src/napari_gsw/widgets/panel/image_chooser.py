@@ -110,8 +110,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._fit_rows()
         self.follow()
 
-    # ---- what is chosen
-
     def source(self) -> ImageSource:
         layer = self.image.value()
         if layer is None:
@@ -158,8 +156,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
     def _depth(self) -> int:
         return 2 if not self.form.isRowVisible(self.depth) or self.depth.currentData() == 2 else 3
 
-    # ---- the axes of the image
-
     def _image_chosen(self) -> None:
         layer = self._layer = self.image.value()
         self._axes, self._question = _describe_axes(layer), None
@@ -200,8 +196,6 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         if self._layer is not None:
             _select(self.depth, image_source.guess_depth(self._layer, self.channel_axis.currentData()))
         self._update()
-
-    # ---- what is offered
 
     def _update(self) -> None:
         self._fit_rows()

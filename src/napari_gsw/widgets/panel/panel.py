@@ -21,7 +21,7 @@ from napari_gsw.files.session_file import is_session
 from napari_gsw.sample_data import PRESET_KEY, SCRIBBLES_KEY
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layouts import make_column, make_scroll_area
-from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.common.text import (
     WARNING,
     ElidedLabel,

@@ -92,8 +92,6 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
     def sizeHint(self) -> QSize:
         return QSize(320, HEIGHT)
 
-    # ---- drawing
-
     def show_traces(
         self, traces: Sequence[NDArray[np.float64]], best: tuple[int, float] | None, marks: Sequence[int] = ()
     ) -> None:
@@ -195,8 +193,6 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
         self.render(painter)
         painter.end()
         return image
-
-    # ---- the mouse
 
     def _sweep_at(self, point: QPointF) -> float | None:
         for plot in self.plots:

@@ -21,7 +21,7 @@ from qtpy.QtCore import QCoreApplication, QObject, QThread, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.saved_session import SavedImage, SavedSession
 from napari_gsw.files.session_file import SUFFIX, Autosave, read_title, save_session
-from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.saved_layers import describe_source, make_saved_image
 from napari_gsw.widgets.session.array_run import ArrayRun

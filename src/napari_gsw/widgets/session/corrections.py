@@ -28,7 +28,7 @@ from napari_gsw.core.posterior.object_edits import (
     find_unused_labels,
 )
 from napari_gsw.core.sites.scribbles import Scribble, make_scribble, trace_path
-from napari_gsw.widgets.common.preferences import get_preference
+from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.common.undo import UndoStack
 from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.cursor import find_label

@@ -26,8 +26,7 @@ from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.widgets.common.dock_panel import DockPanel, make_timer
 from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import make_column, make_form, make_scroll_area
-from napari_gsw.widgets.common.preferences import get_preference
-from napari_gsw.widgets.common.setting_widgets import SettingWidget
+from napari_gsw.widgets.common.setting_widgets import SettingWidget, get_preference
 from napari_gsw.widgets.common.text import format_error, make_button, make_check_box, make_text_label, report_error
 from napari_gsw.widgets.common.undo import UndoStack, UndoStep, get_undo_stack
 from napari_gsw.widgets.common.worker import make_worker, run_in_thread
@@ -45,21 +44,14 @@ HINT = (
 # Milliseconds without a change before a preview is made.
 PREVIEW_DELAY = 300
 Box = tuple[slice, ...]
-# Result of the worker: the source, its superpixels, and their boxes.
-Superpixels = tuple[ImageSource, NDArray[np.int32], dict[int, Box]]
 
 
 class SitePainter:
-    """Turns every stroke on a layer of superpixels of an image into superpixels.
+    """Turns every stroke on a layer of superpixels of an image into superpixels."""
 
-    Only the `boxes` around the superpixels that a stroke touches are read, so that it is quick on a large image.
-    """
-
-    def __init__(
-        self, layer: Labels, source: ImageSource, boxes: dict[int, Box], changed: Callable[[], None], steps: UndoStack
-    ) -> None:
+    def __init__(self, layer: Labels, source: ImageSource, changed: Callable[[], None], steps: UndoStack) -> None:
         self.layer, self.source, self.steps = layer, source, steps
-        self._boxes, self._changed = boxes, changed
+        self._changed = changed
         self._before = np.array(layer.data)
         self._brush = Brush(layer, self._on_painted, self._on_replaced, steps.undo, steps.redo)
 
@@ -68,17 +60,19 @@ class SitePainter:
         return self._brush.is_busy
 
     def _on_painted(self, path: NDArray[np.float64]) -> None:
+        """Divide the superpixels that a stroke touches anew, in the box around them."""
         data = self.layer.data
         painted = np.argwhere(data != self._before)
         if not len(painted):
             return
         box: Box = tuple(map(slice, painted.min(axis=0).tolist(), (painted.max(axis=0) + 1).tolist()))
+        found = dict(enumerate(ndimage.find_objects(self._before.astype(np.int32)), 1))
         touched = np.unique(np.concatenate((self._before[box].ravel(), data[box].ravel())))
-        boxes = [box, *(self._boxes[n] for n in touched.tolist() if n in self._boxes)]
+        boxes = [box, *filter(None, (found.get(number) for number in touched.tolist()))]
         box = tuple(slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*boxes, strict=True))
         before = self._before[box].astype(np.int32)
         # New numbers have to be new in the whole layer, not only in the box.
-        largest = max([*self._boxes, int(data[box].max())])
+        largest = int(max(self._before.max(), data[box].max()))
         local_path = path - np.array([s.start for s in box]) if len(path) else None
         after = apply_scribble(before, data[box].astype(np.int32), local_path)
         new = np.setdiff1d(after, np.concatenate((before.ravel(), data[box].ravel())))
@@ -89,31 +83,20 @@ class SitePainter:
         redo()
 
     def _put(self, box: Box, values: NDArray[Any]) -> None:
-        for number in np.unique(np.concatenate((self._before[box].ravel(), values.ravel()))).tolist():
-            self._boxes.pop(number, None)
         self.layer.data[box] = values
         self._before[box] = values
-        for number, inner in find_boxes(values.astype(np.int32)).items():
-            offset = tuple(slice(b.start + i.start, b.start + i.stop) for b, i in zip(box, inner, strict=True))
-            self._boxes[number] = offset
         self.layer.refresh()
         self._changed()
 
     def _on_replaced(self) -> None:
         """Begin anew with another array; strokes on the old one cannot be undone any more."""
         self._before = np.array(self.layer.data)
-        self._boxes = find_boxes(self._before.astype(np.int32))
         self.steps.forget(self)
         self._changed()
 
     def detach(self) -> None:
         self._brush.detach()
         self.steps.forget(self)
-
-
-def find_boxes(sites: NDArray[np.integer]) -> dict[int, Box]:
-    """Return the bounding box of every superpixel by its number."""
-    return {number: box for number, box in enumerate(ndimage.find_objects(sites), 1) if box is not None}
 
 
 class SuperpixelPanel(DockPanel):
@@ -206,8 +189,6 @@ class SuperpixelPanel(DockPanel):
         if is_image_gone or (self.layer is not None and self.layer not in self.viewer.layers):
             self._drop_layer()
 
-    # ---- making superpixels
-
     def _on_pressed(self) -> None:
         if self.worker is not None:
             self._is_cancelled, self._starts_again = True, False
@@ -228,7 +209,7 @@ class SuperpixelPanel(DockPanel):
         self._image, self._is_cancelled, self._starts_again = source.layer, False, False
         self.worker = make_worker(self._compute, source, settings)
         self.worker.yielded.connect(self._on_yielded)
-        self.worker.returned.connect(self._on_returned)
+        self.worker.returned.connect(partial(self._on_returned, source))
         self.worker.finished.connect(self._on_finished)
         self.make_button.setText("Cancel")
         self.count.setText("making superpixels ...")
@@ -236,7 +217,7 @@ class SuperpixelPanel(DockPanel):
 
     def _compute(
         self, source: ImageSource, settings: Settings
-    ) -> Generator[str, None, tuple[Superpixels | None, Exception | None]]:
+    ) -> Generator[str, None, tuple[NDArray[np.int32] | None, Exception | None]]:
         """Make the superpixels of every slice in the worker, with different numbers in each.
 
         An error is a result: raised, napari would swallow a RuntimeError and print any other.
@@ -252,22 +233,21 @@ class SuperpixelPanel(DockPanel):
                 yield "making superpixels ..." + (f" {i + 1} of {len(positions)}" if len(positions) > 1 else "")
                 of_slice = make_superpixels(image, settings, source.mask_at(position))
                 sites[source.index(position)] = np.where(of_slice > 0, of_slice + sites.max(), 0)
-            return (source, sites, find_boxes(sites)), None
+            return sites, None
         except Exception as reason:
             return None, reason
 
     def _on_yielded(self, text: str) -> None:
         self.count.setText(text)  # not connected itself, since it is deleted before the worker ends
 
-    def _on_returned(self, outcome: tuple[Superpixels | None, Exception | None]) -> None:
-        result, failure = outcome
+    def _on_returned(self, source: ImageSource, outcome: tuple[NDArray[np.int32] | None, Exception | None]) -> None:
+        sites, failure = outcome
         if failure is not None:
             self.count.setText(format_error(failure))
             report_error(failure, "Superpixels")
             return
-        if result is None or self._is_cancelled or result[0].layer not in self.viewer.layers:
+        if sites is None or self._is_cancelled or source.layer not in self.viewer.layers:
             return
-        source, sites, boxes = result
         image_id = str(source.layer.unique_id)
         data = sites.astype(np.uint16) if sites.max() <= np.iinfo(np.uint16).max else sites
         layer = self.layer
@@ -279,7 +259,7 @@ class SuperpixelPanel(DockPanel):
             look: dict[str, Any] = {"name": f"{source.layer.name} [superpixels]", "contour": 1, **source.geometry()}
             look["metadata"] = make_metadata("superpixels", {SUPERPIXELS_OF: image_id})
             layer = add_labels(self.viewer, data, **look)
-        self.painter = SitePainter(layer, source, boxes, self._count, self.steps)
+        self.painter = SitePainter(layer, source, self._count, self.steps)
         self._count()
 
     def _count(self) -> None:
@@ -307,8 +287,6 @@ class SuperpixelPanel(DockPanel):
             self.make()
         elif self._is_cancelled:
             self._show_estimate()  # a user who has cancelled does not want them again at once
-
-    # ---- the end
 
     def _drop_layer(self) -> None:
         """Leave the layer of superpixels to the user."""

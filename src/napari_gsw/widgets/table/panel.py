@@ -158,7 +158,7 @@ class TablePanel(DockPanel):
             "Show only rows that meet all of these: columns, signs (< <= = != >= >) and numbers, as in\n"
             "area > 50, stability < 0.8"
         )
-        self.filter.textChanged.connect(self._on_filter_changed)
+        self.filter.textChanged.connect(self._show_table)
         self.table = QtWidgets.QTableView()
         self.table.setModel(self.model)
         self.table.setSortingEnabled(True)
@@ -247,8 +247,13 @@ class TablePanel(DockPanel):
     def _show_table(self) -> None:
         chosen = set(self._make_keys(self.chosen))
         table = pd.DataFrame() if self.layer is None else self.layer.features.reset_index(drop=True).rename(columns=str)
-        names = list(self.model.table)
-        self.model.set_table(table, self._filter_rows(table))
+        names, self._filter_error = list(self.model.table), ""
+        try:
+            kept = filter_rows(table, self.filter.text())
+        except InputError as reason:
+            self._filter_error = "" if table.empty else str(reason)
+            kept = np.ones(len(table), bool)
+        self.model.set_table(table, kept)
         if names != list(table):
             self._fit_columns()
             self._offer_axes(table)
@@ -269,20 +274,6 @@ class TablePanel(DockPanel):
             texts = map(format_cell, first_rows[name].to_numpy())
             width = max((metrics.horizontalAdvance(text) for text in texts), default=0) + CELL_MARGIN
             header.resizeSection(index, max(width, header.sectionSizeHint(index)))
-
-    def _filter_rows(self, table: pd.DataFrame) -> NDArray[np.bool_]:
-        try:
-            self._filter_error = ""
-            return filter_rows(table, self.filter.text())
-        except InputError as reason:
-            self._filter_error = "" if table.empty else str(reason)
-            return np.ones(len(table), bool)
-
-    def _on_filter_changed(self) -> None:
-        chosen, table = self.chosen, self.model.table
-        self.model.set_table(table, self._filter_rows(table))
-        self._draw_plot()
-        self.choose(chosen)
 
     def _offer_axes(self, table: pd.DataFrame) -> None:
         """Offer columns of numbers for the plot; the choice stays if it can."""

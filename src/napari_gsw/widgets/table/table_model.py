@@ -92,8 +92,6 @@ class TableModel(QAbstractTableModel):  # type: ignore[misc]
             order = column.sort_values(ascending=upwards, kind="stable", na_position="last").index.to_numpy()
         self.order = order[self._kept[order]]
 
-    # ---- methods that Qt calls
-
     def rowCount(self, parent: QModelIndex = ROOT) -> int:
         return 0 if parent.isValid() else len(self.order)
 
