@@ -129,10 +129,9 @@ def test_what_is_not_wanted_is_discarded(viewer, panel, qtbot, own_autosaves):
     other.shut_down()
 
 
-def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves, monkeypatch):
-    from napari_gsw.files import autosave, session_file
+def test_an_autosave_is_there_while_the_chain_runs(panel, qtbot, own_autosaves):
+    from napari_gsw.files import session_file
 
-    monkeypatch.setattr(autosave, "EVERY", 0.0)
     panel.viewer.add_image(IMAGE, name="photo")
     start(panel, qtbot, sweeps=1_000_000)
     wait_sweeps(qtbot, panel, 5)
@@ -149,10 +148,10 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
 ):
     from qtpy.QtCore import QTimer
 
-    from napari_gsw.files import session_file as autosave
+    from napari_gsw.files import session_file
     from napari_gsw.widgets.session.autosave import all_written
 
-    may_end, save = threading.Event(), autosave.save_session
+    may_end, save = threading.Event(), session_file.save_session
 
     def slow_save(path, session, **options):
         assert may_end.wait(60), "the window waits, and nobody says that it may go on"
@@ -162,7 +161,7 @@ def test_closing_a_dock_does_not_wait_for_the_disk_and_the_next_one_offers_it_wh
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gsw", "GSW segmentation")
     viewer.add_image(IMAGE, name="photo")
     panel.form.controls["sweeps"].set_value(20)
-    monkeypatch.setattr(autosave, "save_session", slow_save)
+    monkeypatch.setattr(session_file, "save_session", slow_save)
     click(qtbot, panel.run_button)
     wait_done(qtbot, panel)
     viewer.add_image(IMAGE.T.copy(), name="other")  # another run does not wait for it either
@@ -189,9 +188,9 @@ CLOSED_WINDOW = """
 import time
 import napari
 from qtpy.QtCore import QTimer
-from napari_gsw.files import session_file as autosave
+from napari_gsw.files import session_file
 from test_sessions import IMAGE, open_panel
-save, writing = autosave.save_session, []
+save, writing = session_file.save_session, []
 
 def slow_save(*args, **options):
     writing.append(args)
@@ -203,7 +202,7 @@ def close_when_it_writes():
         timer.stop()
         viewer.close()
 
-autosave.save_session = slow_save
+session_file.save_session = slow_save
 viewer = napari.Viewer()
 viewer.add_image(IMAGE, name="photo")
 panel = open_panel(viewer)
