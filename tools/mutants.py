@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "the histogram's total is left out",
         "core/likelihood/tables.py",
-        "[*np.ones(len(totals)), -1.0]",
-        "[*np.ones(len(totals)), -1e-9]",
+        "_gamma_tail(-1.0, block.phi, block.weight)",
+        "_gamma_tail(-1e-9, block.phi, block.weight)",
         ("tests/core/sampler/test_chain.py", "-k", "keeps_the_log_posterior and words"),
     ),
     Mutant(

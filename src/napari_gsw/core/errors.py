@@ -40,7 +40,8 @@ def check_integer(name: str, number: Any, least: int = 0, most: int = MAX_INTEGE
     if not fits:
         raise InputError(f"{name} must be a whole number >= {least}, not {number!r}")
     if int(number) > most:
-        raise InputError(f"{name} must be a whole number in [{least}, {most}]")
+        largest = str(most) if most <= MAX_INTEGER else f"{most:g}"
+        raise InputError(f"{name} must be a whole number in [{least}, {largest}]")
     return int(number)
 
 

@@ -26,7 +26,7 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, Flags
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.cpu import CPUTargetOptions
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -56,10 +56,12 @@ _NOT_COUNTED = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 
 
 class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code of an inner kernel, which is linked into its callers and optimized there: numba would do both twice."""
+    """Code of an inner kernel, which is linked into its callers and optimized there.
 
-    # The environment is set in the callers.
-    codegen = SimpleNamespace(set_env=lambda name, environment: None)
+    Numba would do both twice, which takes a tenth longer, and makes whole-cluster moves a third slower.
+    """
+
+    codegen = SimpleNamespace(set_env=lambda name, environment: None)  # that is set in the callers
 
     def _optimize_final_module(self) -> None:
         pass
@@ -70,42 +72,21 @@ class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return no address: Python does not call it."""
         self._ensure_finalized()
-        return 0
-
-
-class _KernelFlags(Flags):  # type: ignore[misc]
-    """Flags that are equal whatever the wrappers: numba compiles what a kernel calls anew for each set of flags."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Flags) and _FLAGS | self._values | _WRAPPERS == _FLAGS | other._values | _WRAPPERS
-
-    def __hash__(self) -> int:
-        return _FLAGS_HASH
-
-
-_FLAGS = {name: option.default for name, option in Flags.options.items()}
-_FLAGS_HASH = hash(Flags())  # numba's depends on the names alone
-_WRAPPERS = {"no_cpython_wrapper": None, "no_cfunc_wrapper": None}
+        return 0  # Python does not call it
 
 
 class _InnerCompiler(Compiler):  # type: ignore[misc]
-    """Compiler of inner kernels."""
-
-    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returned: Any, flags: Flags, types: Any):
-        super().__init__(typing, target, library, args, returned, _KernelFlags(flags), types)
-
     def compile_extra(self, func: Any) -> CompileResult:
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), func.__qualname__)
         return super().compile_extra(func)
 
 
-class _OuterCompiler(_InnerCompiler):
+class _OuterCompiler(Compiler):  # type: ignore[misc]
     """Compiler of kernels that contain inner ones, whose constants it sets in the compiled code."""
 
     def compile_extra(self, func: Any) -> CompileResult:
-        result = Compiler.compile_extra(self, func)
+        result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
             result.codegen.set_env(environment.env_name, environment)
         return result
@@ -146,7 +127,7 @@ def njit_inline(function: F) -> F:
 
 
 def njit_merged(function: F) -> F:
-    """Merge a kernel into its only caller before types are inferred, which saves compiling it by itself."""
+    """Merge a short kernel into its callers before types are inferred, which saves compiling it by itself."""
     return cast(F, numba.njit(nogil=True, inline="always")(function))
 
 
@@ -194,20 +175,13 @@ def read_module(file: Path) -> tuple[bytes, tuple[Path, ...]]:
 @cache
 def source_hash(module: Path) -> str:
     """Hash all that machine code depends on beside argument types and processor: our sources and the versions."""
-    content = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version}".encode())
-    for file in compiled_files(module):
-        content.update(read_module(file)[0])
-    return content.hexdigest()[:12]
-
-
-def compiled_files(module: Path) -> list[Path]:
-    """List the files whose code may be in the kernels of a module: itself and what it imports from this package."""
     files, pending = set(), [module]
-    while pending:
+    while pending:  # what a kernel imports may be compiled into it
         if (file := pending.pop()) not in files:
             files.add(file)
             pending += read_module(file)[1]
-    return sorted(files)
+    versions = f"{numba.__version__} {llvmlite.__version__} {np.__version__} {sys.version}".encode()
+    return hashlib.sha256(b"".join([versions, *(read_module(file)[0] for file in sorted(files))])).hexdigest()[:12]
 
 
 class KernelCache:
@@ -218,23 +192,19 @@ class KernelCache:
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
-        self._folder, self._function = folder, function
+        self._folder, self._function, self.cache_path = folder, function, str(folder)
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self._module = Path(inspect.getfile(function))
 
-    @property
-    def cache_path(self) -> str:
-        """Folder of the files."""
-        return str(self._folder)
+    def _current_name(self) -> str:
+        return f"{self._name}.{source_hash(Path(inspect.getfile(self._function)))}-"
 
     def find_path(self, signature: Any, target_context: Any) -> Path:
         """Return the path of the file for a signature."""
-        function = self._function
-        closure = [cell.cell_contents for cell in function.__closure__ or ()]
+        closure = [cell.cell_contents for cell in self._function.__closure__ or ()]
         processor = target_context.codegen().magic_tuple()
-        key = repr((str(signature), processor, function.__code__.co_code, repr(closure)))
+        key = repr((str(signature), processor, self._function.__code__.co_code, repr(closure)))
         digest = hashlib.sha256(key.encode()).hexdigest()[:24]
-        return self._folder / f"{self._name}.{source_hash(self._module)}-{digest}{ENDING}"
+        return self._folder / f"{self._current_name()}{digest}{ENDING}"
 
     def load_overload(self, signature: Any, target_context: Any) -> CompileResult | None:
         """Read the machine code for a signature; None if there is none, or none that can be read."""
@@ -260,16 +230,14 @@ class KernelCache:
             except BaseException:
                 os.unlink(temporary)
                 raise
-            for old in sorted(self._list_files(is_current=False), key=lambda old: old.stat().st_mtime)[:-MAX_FILES]:
-                old.unlink(missing_ok=True)
+            paths = self._folder.glob(f"{self._name}.*{ENDING}")
+            old = [path for path in paths if not path.name.startswith(self._current_name())]
+            for path in sorted(old, key=lambda path: path.stat().st_mtime)[:-MAX_FILES]:
+                path.unlink(missing_ok=True)
 
     def has_any(self) -> bool:
         """Return whether the kernel has been compiled for any types."""
-        return bool(self._list_files(is_current=True))
-
-    def _list_files(self, is_current: bool) -> list[Path]:
-        current = f"{self._name}.{source_hash(self._module)}-"
-        return [f for f in self._folder.glob(f"{self._name}.*{ENDING}") if f.name.startswith(current) == is_current]
+        return any(self._folder.glob(f"{self._current_name()}*{ENDING}"))
 
 
 def _digest(content: bytes) -> bytes:
@@ -293,19 +261,12 @@ class CompilationProgress(event.Listener):  # type: ignore[misc]
         for watcher in list(self.watchers):
             watcher()
 
-    def on_start(self, event: event.Event) -> None:
-        """Count a kernel as begun."""
-        if _is_own(event):
-            self.add(depth=1)
+    def notify(self, event: event.Event) -> None:
+        """Count a kernel as begun or as done."""
+        if event.data["dispatcher"].py_func.__module__.startswith("napari_gsw."):  # napari has kernels, too
+            self.add(count=int(event.is_end), depth=1 if event.is_start else -1)
 
-    def on_end(self, event: event.Event) -> None:
-        """Count a kernel as done."""
-        if _is_own(event):
-            self.add(count=1, depth=-1)
-
-
-def _is_own(event: event.Event) -> bool:
-    return bool(event.data["dispatcher"].py_func.__module__.startswith("napari_gsw."))  # napari has kernels, too
+    on_start = on_end = notify
 
 
 PROGRESS = CompilationProgress()
@@ -315,7 +276,7 @@ event.register("numba:compile", PROGRESS)
 # Numba compiles several functions for each use of np.zeros, np.full and np.arange; these take a third of that time.
 
 
-@njit_inner
+@njit_merged
 def zeros(shape: int | tuple[int, ...], dtype: type[S]) -> NDArray[S]:
     """Make an array of zeros."""
     array = np.empty(shape, dtype)
@@ -323,7 +284,7 @@ def zeros(shape: int | tuple[int, ...], dtype: type[S]) -> NDArray[S]:
     return array
 
 
-@njit_inner
+@njit_merged
 def full(shape: int | tuple[int, ...], value: Any, dtype: type[S]) -> NDArray[S]:
     """Make an array of one value."""
     array = np.empty(shape, dtype)
@@ -331,7 +292,7 @@ def full(shape: int | tuple[int, ...], value: Any, dtype: type[S]) -> NDArray[S]
     return array
 
 
-@njit_inner
+@njit_merged
 def arange(n: int, dtype: type[S]) -> NDArray[S]:
     """Make the array 0, 1, ..., n - 1."""
     array = np.empty(n, dtype)

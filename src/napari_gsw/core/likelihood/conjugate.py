@@ -7,7 +7,6 @@ tables that the sampler reads.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,21 +32,8 @@ MAX_RATIO = 1e13
 KNOWN_SHAPE = MAX_PARAMETER
 
 
-class Likelihood(ABC):
-    """A block of the likelihood."""
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of sites."""
-
-    @abstractmethod
-    def log_marginal(self, labels: NDArray[np.integer]) -> float:
-        """Compute log p(y | partition), eq. (2), up to a constant of the data, for labels (n,)."""
-
-
 @dataclass(frozen=True, eq=False)
-class DirichletMultinomial(Likelihood):
+class DirichletMultinomial:
     """Histograms of words with a Dirichlet prior of concentration pi = phi * ybar (section 4.1 of the paper).
 
     Of a cluster with counts m_d, sum m, up to a constant of the data,
@@ -77,6 +63,7 @@ class DirichletMultinomial(Likelihood):
 
     @property
     def n(self) -> int:
+        """Number of sites."""
         return int(self.counts.shape[0])
 
     @cached_property
@@ -92,6 +79,7 @@ class DirichletMultinomial(Likelihood):
         return self.phi * totals / totals.sum() if totals.size else totals
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        """Compute log p(y | partition), eq. (2), up to a constant of the data, for labels (n,)."""
         s, pi = self.weight, self.concentration
         k = np.unique(labels, return_inverse=True)[1]
         m = sum_sparse_by_group(self.counts, k, int(k.max()) + 1)  # a word that a cluster lacks adds nothing
@@ -100,7 +88,7 @@ class DirichletMultinomial(Likelihood):
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(Likelihood):
+class Gaussian:
     """Continuous channels, independent and Gaussian in each cluster, with a normal-inverse-gamma prior.
 
     sigma^2 ~ IG(shape, rate), mu | sigma^2 ~ N(mean of the image, sigma^2 / kappa), with the rate such that the
@@ -211,6 +199,7 @@ class Gaussian(Likelihood):
 
     @property
     def n(self) -> int:
+        """Number of sites."""
         return len(self.mass)
 
     @property
@@ -243,11 +232,16 @@ class Gaussian(Likelihood):
         return 1e-13 * self.shape * self.n + 4 * float(((self.shape + w / 2)[:, np.newaxis] * lost).sum())
 
     def log_marginal(self, labels: NDArray[np.integer]) -> float:
+        """Compute log p(y | partition), eq. (2), up to a constant of the data, for labels (n,)."""
         w, _, b = self._posterior_rates(labels)
         kappa, a, b0 = self.kappa + w, self.shape + w / 2, self.rate
         common = log_rising_factorial(self.shape, w / 2) + np.log(self.kappa / kappa) / 2 - w / 2 * np.log(2 * np.pi)
         terms = common[:, np.newaxis] + self.shape * np.log(b0) - a[:, np.newaxis] * np.log(b)
         return float(np.sum(terms))
+
+
+# A block of the likelihood.
+Likelihood = DirichletMultinomial | Gaussian
 
 
 def _check_counts(values: Any) -> csr_array:

@@ -37,11 +37,6 @@ class ForegroundField(NamedTuple):
     number: Int32Array  # (names,) the label of each
 
 
-def make_empty_field(n: int) -> ExternalField:
-    """Make a field without names."""
-    return ExternalField(np.zeros((n, 0)), np.zeros(0, np.int32))
-
-
 def make_field(pull: ArrayLike, anchor: ArrayLike, n: int) -> ExternalField:
     """Check and make a field: `pull` (n, names) is finite, and `anchor` (names,) are different sites."""
     h, sites = np.ascontiguousarray(to_float_array("field", pull)), to_array("the anchors of a field", anchor)
@@ -92,13 +87,10 @@ def add_anchors(field: ForegroundField | None, clamps: Int32Array | None) -> Int
     if field is None:
         return clamps
     seeds = np.full(len(field.pull), -1, np.int32) if clamps is None else clamps.copy()
-    for s, number in enumerate(field.number.tolist()):
-        if (seeds == number).any():
-            continue
-        site = int(field.anchor[s])
+    for number, site, pull in zip(field.number.tolist(), field.anchor.tolist(), field.pull.T, strict=True):
         if seeds[site] >= 0:  # it has the scribble of another label
-            site = int(np.where(seeds < 0, field.pull[:, s], -np.inf).argmax())
-        if seeds[site] < 0:
+            site = int(np.where(seeds < 0, pull, -np.inf).argmax())
+        if seeds[site] < 0 and not (seeds == number).any():
             seeds[site] = number
     return seeds
 
@@ -123,13 +115,12 @@ def add_foreground_field(
         return scribbles
     columns: dict[int, tuple[Float64Array, int]] = {}
     if scribbles is not None:
-        for s, site in enumerate(scribbles.anchor.tolist()):
-            columns[int(clamps[site])] = scribbles.pull[:, s], site
-    for s, number in enumerate(field.number.tolist()):
-        sites = np.flatnonzero(clamps == number)
-        if sites.size:
-            pull, site = columns.get(number, (np.zeros(len(clamps)), int(sites[0])))
-            columns[number] = np.where(clamps >= 0, pull, pull + field.pull[:, s]), site
+        for site, pull in zip(scribbles.anchor.tolist(), scribbles.pull.T, strict=True):
+            columns[int(clamps[site])] = pull, site
+    for number, of_map in zip(field.number.tolist(), field.pull.T, strict=True):
+        if (clamps == number).any():
+            pull, site = columns.get(number, (np.zeros(len(clamps)), int((clamps == number).argmax())))
+            columns[number] = np.where(clamps >= 0, pull, pull + of_map), site
     if not columns:
         return None
     pulls, anchors = zip(*(columns[number] for number in sorted(columns)), strict=True)
@@ -142,5 +133,4 @@ def refine_field(
     """Move the anchors of a field to where they were before its sites were split from their `parents` (n,)."""
     if field is None or before is None:
         return field
-    anchor = [int(np.flatnonzero(parents == site)[0]) for site in before.anchor.tolist()]
-    return field._replace(anchor=np.array(anchor, np.int32))
+    return field._replace(anchor=np.array([(parents == site).argmax() for site in before.anchor], np.int32))

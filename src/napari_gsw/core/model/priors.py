@@ -25,16 +25,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from napari_gsw.core.array_types import Float64Array
-from napari_gsw.core.errors import InputError, check_integer, to_float_array
+from napari_gsw.core.errors import InputError, check_integer, check_number, to_float_array
 from napari_gsw.core.partitions import log_convolution
 from napari_gsw.core.settings import MAX_PARAMETER, MIN_PARAMETER, Settings, setting_fields
 from napari_gsw.core.special import LARGE, log_gamma, log_rising_factorial
@@ -88,7 +88,7 @@ class Potts(PartitionPrior):
     K: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "K", _to_integer("K", self.K))
+        object.__setattr__(self, "K", check_integer("K", self.K, 1, MAX_K))
 
     def tables(self, n: int) -> PriorTables:
         return PriorTables(_log_falling(self.K, n), np.zeros(n + 1))
@@ -106,8 +106,8 @@ class FiniteDirichlet(PartitionPrior):
     alpha: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "K", _to_integer("K", self.K))
-        _check_positive("alpha", self.alpha)
+        object.__setattr__(self, "K", check_integer("K", self.K, 1, MAX_K))
+        _check_alpha(self.alpha)
 
     def tables(self, n: int) -> PriorTables:
         return PriorTables(_log_falling(self.K, n), log_rising_factorial(self.alpha, np.arange(n + 1)))
@@ -132,7 +132,7 @@ class DirichletProcess(PartitionPrior):
     alpha: float
 
     def __post_init__(self) -> None:
-        _check_positive("alpha", self.alpha)
+        _check_alpha(self.alpha)
 
     def tables(self, n: int) -> PriorTables:
         log_w = log_gamma(np.maximum(np.arange(n + 1), 1))
@@ -155,8 +155,8 @@ class PitmanYor(PartitionPrior):
 
     def __post_init__(self) -> None:
         alpha, theta = self.alpha, self.theta
-        for name in ("alpha", "theta"):
-            setting_fields()[name].check(name, getattr(self, name))
+        setting_fields()["alpha"].check("alpha", alpha)
+        setting_fields()["theta"].check("theta", theta)
         if -MIN_PARAMETER < theta < 0:
             raise InputError(f"theta must be 0 or a number <= {-MIN_PARAMETER:g} or > 0, not {theta!r}")
         if theta >= 0:
@@ -192,16 +192,10 @@ class PitmanYor(PartitionPrior):
         return PriorTables(log_v, log_gamma(m - self.theta) - log_gamma(1 - self.theta))
 
     def expected_clusters(self, n: int) -> float:
-        alpha, theta, n = self.alpha, self.theta, check_integer("n", n)
-        if theta == 0:
-            return DirichletProcess(alpha).expected_clusters(n)
-        if n == 0:
-            return 0.0
-        # E[k] = ((alpha + theta)_n / (alpha + 1)_{n-1} - alpha) / theta; the recursion below is the same without
-        # the cancellation, and holds for alpha = 0 and for theta < 0 too.
-        k = 1.0
+        # E[k] = ((alpha + theta)_n / (alpha + 1)_{n-1} - alpha) / theta without its cancellation, also for theta = 0
+        k = float(check_integer("n", n) > 0)
         for i in range(1, n):
-            k += (alpha + theta * k) / (alpha + i)
+            k += (self.alpha + self.theta * k) / (self.alpha + i)
         return k
 
 
@@ -249,9 +243,9 @@ class Truncated(PartitionPrior):
     def __post_init__(self) -> None:
         if not isinstance(self.prior, PartitionPrior):
             raise InputError(f"prior must be a partition prior such as DirichletProcess(alpha=3), not {self.prior!r}")
-        object.__setattr__(self, "min_size", _to_integer("min_size", self.min_size, 0))
+        object.__setattr__(self, "min_size", check_integer("min_size", self.min_size, 0, MAX_K))
         if self.max_size is not None:
-            largest = _to_integer("max_size", self.max_size, max(self.min_size, 1))
+            largest = check_integer("max_size", self.max_size, max(self.min_size, 1), MAX_K)
             object.__setattr__(self, "max_size", largest)
 
     def tables(self, n: int) -> PriorTables:
@@ -276,7 +270,7 @@ class Exactly(PartitionPrior):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _to_integer("k", self.k))
+        object.__setattr__(self, "k", check_integer("k", self.k, 1))
 
     def tables(self, n: int) -> PriorTables:
         if self.k > n:
@@ -288,18 +282,15 @@ class Exactly(PartitionPrior):
 
 def make_prior(settings: Settings) -> PartitionPrior:
     """Make the prior that the settings describe."""
-    prior: PartitionPrior
-    if settings.prior == "potts":
-        prior = Potts(settings.K)
-    elif settings.prior == "finite-dirichlet":
-        prior = FiniteDirichlet(settings.K, settings.alpha)
-    elif settings.prior == "pitman-yor":
-        prior = PitmanYor(settings.alpha, settings.theta)
-    else:
-        prior = DirichletProcess(settings.alpha)
-    if settings.min_size > 1 or settings.max_size is not None:
-        prior = prior.truncated(settings.min_size, settings.max_size)
-    return prior
+    priors: dict[str, Callable[[], PartitionPrior]] = {
+        "potts": lambda: Potts(settings.K),
+        "finite-dirichlet": lambda: FiniteDirichlet(settings.K, settings.alpha),
+        "dirichlet-process": lambda: DirichletProcess(settings.alpha),
+        "pitman-yor": lambda: PitmanYor(settings.alpha, settings.theta),
+    }
+    prior = priors[settings.prior]()
+    limited = settings.min_size > 1 or settings.max_size is not None
+    return prior.truncated(settings.min_size, settings.max_size) if limited else prior
 
 
 @lru_cache(maxsize=64)
@@ -339,21 +330,6 @@ def _log_falling(K: int, n: int) -> Float64Array:
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not (_is_number(value) and value > 0):
-        raise InputError(f"{name} must be a number > 0, not {value!r}")
-    if not MIN_PARAMETER < value <= MAX_PARAMETER:
-        raise InputError(f"{name} must be a number in ({MIN_PARAMETER:g}, {MAX_PARAMETER:g}], not {value!r}")
-
-
-def _to_integer(name: str, value: int, low: int = 1) -> int:
-    if not (_is_number(value) and low <= value < math.inf and int(value) == value):
-        raise InputError(f"{name} must be a whole number >= {low}, not {value!r}")
-    number = int(value)  # exact, while a short float may not hold the limit
-    if number > MAX_K:
-        raise InputError(f"{name} must be a whole number in [{low}, {MAX_K:g}]")
-    return number
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _check_alpha(alpha: float) -> None:
+    check_number("alpha", alpha, 0, math.inf, exclusive_min=True)
+    check_number("alpha", alpha, MIN_PARAMETER, MAX_PARAMETER, exclusive_min=True)

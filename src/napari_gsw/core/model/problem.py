@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -20,9 +21,8 @@ from napari_gsw.core.graph.region_graph import CsrGraph, RegionGraph, check_edge
 from napari_gsw.core.image.normalized_image import per_image
 from napari_gsw.core.image.spacing import Spacing, get_spacing, pixel_volume
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.likelihood.tables import LikelihoodTables, build_tables, check_same_pixels
+from napari_gsw.core.likelihood.tables import RATE, LikelihoodTables, build_tables
 from napari_gsw.core.model.external_field import ExternalField, ForegroundField, compute_log_field, make_field
-from napari_gsw.core.model.fingerprint import hash_data, hash_problem
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MAX_BETA, MIN_REGION_PIXELS, Settings
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, SiteImage, map_site_values
@@ -33,6 +33,8 @@ from napari_gsw.core.versions import FormerName
 MAX_SITES = 2**31 - 2
 # By default the smallest region has one in so many pixels of the image.
 MIN_REGION_SHARE = 50
+# Bytes of a fingerprint.
+FINGERPRINT_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,8 @@ class Problem:
     @cached_property
     def fingerprint(self) -> NDArray[np.uint8]:
         """(16,) uint8 hash of everything that decides the posterior."""
-        return hash_problem(self._data_digest, self.tables, self.field)
+        arrays = [np.frombuffer(self._data_digest, np.uint8), *self.tables, *(self.field or ())]
+        return np.frombuffer(_digest(arrays), np.uint8)
 
     def with_field(self, field: ExternalField | None, prior: PartitionPrior | None = None) -> Problem:
         """Return the same data and graph with another field, and with another prior if one is given."""
@@ -268,12 +271,14 @@ def _check_blocks(blocks: Sequence[Likelihood], n: int) -> None:
     if not isinstance(blocks, (list, tuple)):
         raise InputError(f"likelihoods must be a list of blocks of features, not {type(blocks).__name__}")
     for block in blocks:
-        if not isinstance(block, (DirichletMultinomial, Gaussian)):
-            kinds = "DirichletMultinomial or Gaussian"
-            raise InputError(f"likelihoods must be blocks of {kinds}, not {type(block).__name__}")
+        if not isinstance(block, Likelihood):
+            kind = type(block).__name__
+            raise InputError(f"likelihoods must be blocks of DirichletMultinomial or Gaussian, not {kind}")
         if block.n != n:
             raise InputError(f"likelihoods must have one row for each of {n} sites in every block, not {block.n}")
-    check_same_pixels([block for block in blocks if isinstance(block, Gaussian)])
+    masses = [block.mass for block in blocks if isinstance(block, Gaussian)]
+    if any(not np.array_equal(mass, masses[0]) for mass in masses):
+        raise InputError("blocks of continuous channels must have the same mass: the same pixels of every site")
 
 
 def _ndim(values: Any) -> int:
@@ -354,6 +359,38 @@ class SharedProblem(Problem):
     def _with_sites(self, sites: Sites, signal: NDArray[np.float32] | None) -> Problem:
         shared = {f.name: getattr(self, f.name) for f in fields(Problem)}
         return self.lend(Problem(**(shared | {"sites": sites, "signal": signal})))
+
+
+def hash_data(evidence: LikelihoodTables, graph: CsrGraph) -> bytes:
+    """Hash the data and the graph, which do not depend on the field or the prior.
+
+    Of the tables of words, which may have millions of entries, two entries for each word determine the rest.
+    """
+    first, gauss = evidence.table_start.astype(np.int64), evidence.gauss
+    last = first + evidence.table_end.astype(np.int64) - 1
+    # Values that all channels have in common are written once, as in older versions.
+    if not len(gauss):
+        gauss = np.ones(RATE)
+    elif (gauss[:, :RATE] == gauss[0, :RATE]).all():
+        gauss = np.concatenate((gauss[0, :RATE], gauss[:, RATE]))
+    arrays = [*evidence._replace(table=evidence.table[np.minimum(first + 1, last)], gauss=gauss)]
+    table = arrays.pop(evidence._fields.index("table"))
+    return _digest([*arrays, table, evidence.table[last], graph.left, graph.right, graph.beta])
+
+
+def _digest(arrays: Sequence[Any]) -> bytes:
+    """Hash arrays and their shapes, the same on every machine.
+
+    Floats are rounded to seven digits: the last digits of a logarithm differ between machines and library versions.
+    """
+    digest = hashlib.blake2b(digest_size=FINGERPRINT_BYTES)
+    for values in arrays:
+        array = np.asarray(values)
+        with np.errstate(over="ignore", under="ignore"):
+            array = array.astype("<f4" if array.dtype.kind == "f" else array.dtype.newbyteorder("<"), copy=False)
+        digest.update(f"{array.shape}{array.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
 
 
 def number_consecutively(sites: Sequence[Sites]) -> tuple[Sites, ...]:

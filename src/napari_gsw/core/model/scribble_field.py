@@ -102,8 +102,7 @@ class ScribbleField:
     def field(self, clamps: Int32Array) -> ExternalField:
         """Compute h_i(s) of every site and every painted label, in the order of the labels."""
         numbers, anchor = np.unique(clamps, return_index=True)
-        is_painted = numbers >= 0
-        numbers, anchor = numbers[is_painted], anchor[is_painted]
+        numbers, anchor = numbers[numbers >= 0], anchor[numbers >= 0]
         column = np.where(clamps >= 0, np.searchsorted(numbers, clamps), -1)
         meeting = self.walk().absorption_probability(column, len(numbers))
         # In an image without paint the walk is uninformative, and appearance alone decides; in one with paint of other
@@ -112,7 +111,10 @@ class ScribbleField:
         meeting[silent] = 1.0
         if self.closed:  # lost walks say nothing about the label
             meeting /= np.maximum(meeting.sum(axis=1, keepdims=True), 1e-300)
-        elsewhere = self._find_unreachable(column, len(numbers))
+        components, painted = self._components, column >= 0
+        is_there = np.zeros((int(components.max()) + 1, len(numbers)), bool)
+        is_there[components[painted], column[painted]] = True
+        elsewhere = ~is_there[components]  # no walk from the site can reach the label
         meeting[elsewhere & ~silent[:, np.newaxis]] = ELSEWHERE
         by_looks: BoolArray = np.asarray(elsewhere | silent[:, np.newaxis] | self.closed)
         pull = np.log(meeting + MIN_MEETING) - np.log(np.where(by_looks, DOUBT, OPEN_DOUBT))
@@ -121,14 +123,6 @@ class ScribbleField:
             pull[:, k] += np.maximum(self._log_likeness(number, np.flatnonzero(clamps == number)), lowest[:, k])
         pull[clamps >= 0] = 0.0
         return ExternalField(self.settings.steering * pull, anchor.astype(np.int32))
-
-    def _find_unreachable(self, column: NDArray[np.integer], n_names: int) -> BoolArray:
-        """Return (n, names) whether no walk from a site can reach a name; `column` (n,) is that of a painted site."""
-        components = self._components
-        is_there = np.zeros((int(components.max()) + 1, n_names), bool)
-        painted = column >= 0
-        is_there[components[painted], column[painted]] = True
-        return np.asarray(~is_there[components])
 
     def _log_likeness(self, number: int, sites: NDArray[np.integer]) -> Float64Array:
         """Return (n,) log c_i of a label painted on some sites; kept until these change."""

@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,22 +34,24 @@ _SMALL_IMAGE = np.stack([*20 * np.indices((12, 12)), np.full((12, 12), 99)], axi
 def warm_up() -> None:
     """Compile every kernel (or load it from the cache), so that the first segmentation does not have to."""
     process = start_compiler(compile_sampler.__name__) if is_cold() else None  # half of the work, in parallel
-    with rare_garbage_collection():
-        try:
-            if process is not None:
-                prepare(_SMALL_IMAGE, site_size=4)
-                find_consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
-                process.wait()
-        finally:
-            if process is not None:
-                process.terminate()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
+    try:
+        if process is not None:
+            prepare(_SMALL_IMAGE, site_size=4)
+            find_consensus([[0, 0, 1, 2], [0, 1, 1, 2]], "vi", np.ones(4))
+            process.wait()
         segment(_SMALL_IMAGE, site_size=4, sweeps=1, seed=0, regroups=1)
+    finally:
+        gc.set_threshold(*thresholds)
+        if process is not None:
+            process.terminate()
 
 
 def compile_sampler() -> None:
-    """Compile the kernels of the sampler."""
-    with rare_garbage_collection():
-        run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
+    """Compile the kernels of the sampler, in a process of its own."""
+    gc.set_threshold(GC_THRESHOLD)
+    run(Problem.from_counts([[9, 0], [8, 1], [0, 9]], [(0, 1), (1, 2)]), 1)
 
 
 def is_cold() -> bool:
@@ -96,17 +97,6 @@ def _count_kernels(process: subprocess.Popen[bytes]) -> None:
             PROGRESS.add(count=int(line) - counted)
             counted = int(line)
     PROGRESS.add(depth=-1)
-
-
-@contextmanager
-def rare_garbage_collection() -> Iterator[None]:
-    """Have Python look for reference cycles rarely while much is compiled."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 class BackgroundWarmUp:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError, check_number
-from napari_gsw.core.jit import njit, njit_inner, zeros
+from napari_gsw.core.jit import as_int64, njit, njit_inner, zeros
 from napari_gsw.core.partitions import canonical_labels
 
 Loss = Literal["vi", "binder"]
@@ -353,7 +353,7 @@ def _merge_clusters(tables: _SearchTables, draws: int, binder: bool, min_gain: f
     labels, sites, size, shared = tables
     slots = sites.size
     cost = np.empty((slots, slots), np.float64)
-    _fill_merge_costs(tables, draws, -1, binder, cost)
+    _fill_merge_costs(tables, draws, as_int64(-1), binder, cost)
     merged = 0
     while slots > 1:
         a = 0
@@ -375,8 +375,8 @@ def _merge_clusters(tables: _SearchTables, draws: int, binder: bool, min_gain: f
         for i in range(labels.size):
             if labels[i] == b:
                 labels[i] = a
-        _fill_merge_costs(tables, draws, b, binder, cost)
-        _fill_merge_costs(tables, draws, a, binder, cost)
+        _fill_merge_costs(tables, draws, as_int64(b), binder, cost)
+        _fill_merge_costs(tables, draws, as_int64(a), binder, cost)
         merged += 1
     return merged
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError, check_number, to_float_array
-from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
+from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian
 from napari_gsw.core.model.problem import Problem
 from napari_gsw.core.sampler.state import Bonds
 from napari_gsw.core.settings import Settings
@@ -23,15 +24,15 @@ def constant_bonds(problem: Problem, lam: ArrayLike, cap: float | None = None) -
 
     Edges with a negative coupling are never bonded. `cap` limits beta_ij * delta_ij.
     """
-    delta = to_float_array("lam", lam)
-    m = len(problem.edges)
+    delta, m = to_float_array("lam", lam), len(problem.edges)
     if delta.ndim and delta.shape != (m,):
         raise InputError(f"lam must be one number or one for each of {m} edges, not shape {delta.shape}")
     if not np.isfinite(delta).all() or (delta < 0).any():
         raise InputError("lam must be a number >= 0 on every edge")
     with np.errstate(over="ignore"):
-        strength = np.minimum(np.maximum(problem.beta, 0) * delta, MAX_STRENGTH)
-    return Bonds(np.ascontiguousarray(strength if cap is None else np.minimum(strength, cap)), 0.0, 0.0)
+        strength = np.maximum(problem.beta, 0) * delta
+    strength = np.minimum(strength, MAX_STRENGTH if cap is None else min(cap, MAX_STRENGTH))
+    return Bonds(np.ascontiguousarray(strength), 0.0, 0.0)
 
 
 def check_bonds(problem: Problem, bonds: Bonds) -> Bonds:
@@ -83,32 +84,30 @@ def edge_distance(problem: Problem, name: str) -> Float64Array:
     sum (p - q)^2 / (p + q) / 2, ``total-variation`` sum |p - q| / 2; all in [0, 1]. ``euclidean`` is the distance of
     the channel means in standard deviations of the image.
     """
-    distances = [d for block in problem.likelihoods if (d := _block_distance(block, problem.edges, name)) is not None]
+    i, j = problem.edges.T
+    distances = []
+    for block in problem.likelihoods:
+        if name == "euclidean" and isinstance(block, Gaussian):
+            scale = np.sqrt(np.where(block.variance > 0, block.variance, 1.0))
+            means = block.sums / np.maximum(block.mass, 1)[:, np.newaxis] / scale
+            distances.append(np.linalg.norm(means[i] - means[j], axis=1))
+        elif name != "euclidean" and isinstance(block, DirichletMultinomial):
+            totals = np.maximum(block.counts.sum(axis=1), 1)
+            p = (block.counts.astype(np.float64) / totals[:, np.newaxis]).tocsr()
+            distances.append(_histogram_distance(p[i], p[j], name))
     if not distances:
         kind = "continuous channels" if name == "euclidean" else "histograms"
         raise InputError(f"distance {name!r} needs {kind}, which this problem does not have")
     return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 
-def _block_distance(block: Likelihood, edges: NDArray[np.int32], name: str) -> Float64Array | None:
-    i, j = edges.T
-    if name == "euclidean":
-        if not isinstance(block, Gaussian):
-            return None
-        scale = np.sqrt(np.where(block.variance > 0, block.variance, 1.0))
-        means = block.sums / np.maximum(block.mass, 1)[:, np.newaxis] / scale
-        return np.asarray(np.linalg.norm(means[i] - means[j], axis=1))
-    if not isinstance(block, DirichletMultinomial):
-        return None
-    totals = np.maximum(block.counts.sum(axis=1), 1)
-    p = (block.counts.astype(np.float64) / totals[:, np.newaxis]).tocsr()
-    a, b = p[i], p[j]
+def _histogram_distance(p: csr_array, q: csr_array, name: str) -> Float64Array:
+    """Measure the distance of the rows of two sparse arrays (m, words)."""
     if name == "hellinger":
-        shared = np.asarray(np.sqrt(a.multiply(b)).sum(axis=1)).ravel()
-        return np.asarray(np.sqrt(np.maximum(1 - shared, 0)))
-    gap = abs(a - b)
+        return np.asarray(np.sqrt(np.maximum(1 - np.sqrt(p.multiply(q)).sum(axis=1), 0))).ravel()
+    gap = abs(p - q)
     if name == "chi2":
-        both = (a + b).tocsr()
+        both = (p + q).tocsr()
         both.data = 1 / both.data
-        return np.asarray(gap.power(2).multiply(both).sum(axis=1)).ravel() / 2
+        gap = gap.power(2).multiply(both)
     return np.asarray(gap.sum(axis=1)).ravel() / 2

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError, to_array, to_float_array
-from napari_gsw.core.model.external_field import make_empty_field, seeds_as_columns
+from napari_gsw.core.model.external_field import ExternalField, seeds_as_columns
 from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import chain_kernels
@@ -163,7 +163,7 @@ class Chain:
     def target(self) -> Target:
         """The target distribution, as the kernels read it."""
         problem = self.problem
-        field = make_empty_field(problem.n) if problem.field is None else problem.field
+        field = problem.field or ExternalField(np.zeros((problem.n, 0)), np.zeros(0, np.int32))
         return Target(problem.evidence, problem.adjacency, problem.tables, seeds_as_columns(field, self.seeds), field)
 
     def advance(self, trace: Float64Array) -> None:
@@ -390,21 +390,19 @@ def make_start_labels(
         return None
     if settings.start == "singletons" and not problem.closed:
         return np.arange(n)
-    # Equal sizes that the prior allows, at random by a generator that is not the chain's own.
-    wanted = min(settings.start_clusters, n)
+    wanted, rng = min(settings.start_clusters, n), np.random.default_rng((seed, 1))  # not the chain's own generator
     counts = [*range(wanted, 0, -1), *range(wanted + 1, n + 1)]
-    rng = np.random.default_rng((seed, 1))
-    count = next((k for k in counts if _allows_equal_sizes(problem, k)), None)
-    labels = None if count is None else rng.permutation(np.arange(n) * count // n)
-    if labels is not None and _apply_seeds(problem, labels, clamps) is not None:
-        return labels
-    balanced = None if (clamps < 0).all() else _balanced_start(problem, clamps, counts, rng)
-    if balanced is None:
+    labels = _equal_clusters(problem, counts)
+    if labels is not None:
+        labels = rng.permutation(labels)
+    if labels is None or _apply_seeds(problem, labels, clamps) is None:
+        labels = None if (clamps < 0).all() else _balance_clusters(problem, clamps, counts, rng)
+    if labels is None:
         with_seeds = "" if seeds is None else " with these seeds"
         raise InputError(
             f"start random finds no sizes that the prior allows (K, min_size, max_size){with_seeds}; start from one"
         )
-    return balanced.astype(np.int64)
+    return labels.astype(np.int64)
 
 
 def make_first_labels(problem: Problem, init: ArrayLike | None, seeds: Int32Array) -> Int32Array:
@@ -414,20 +412,16 @@ def make_first_labels(problem: Problem, init: ArrayLike | None, seeds: Int32Arra
         # Without gaps: seeds get numbers beyond all labels, and there may be none beyond a huge one.
         initial = np.unique(check_labels(init, n, "init"), return_inverse=True)[1]
         labels = _apply_seeds(problem, initial, seeds)
-        if labels is None:
-            raise InputError(
-                "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
-            )
-        return labels
-    if (seeds < 0).all():
-        count = next((k for k in range(1, n + 1) if _allows_equal_sizes(problem, k)), None)
-        labels = None if count is None else (np.arange(n) * count // n).astype(np.int32)
+        error = "the start has a number or sizes of clusters that the prior forbids (K, min_size, max_size)"
     else:
         labels = _split_seeds(np.zeros(n, np.int64), seeds)
-        if not np.isfinite(_log_prior(problem, labels)):
-            labels = _balanced_start(problem, seeds, range(1, n + 1))
+        if (seeds < 0).all():
+            labels = _equal_clusters(problem, range(1, n + 1))
+        elif not np.isfinite(_log_prior(problem, labels)):
+            labels = _balance_clusters(problem, seeds, range(1, n + 1))
+        error = "no simple start fits the prior's limits (K, min_size, max_size) and the seeds; give init"
     if labels is None:
-        raise InputError("no simple start fits the prior's limits (K, min_size, max_size) and the seeds; give init")
+        raise InputError(error)
     return labels
 
 
@@ -439,10 +433,19 @@ def _apply_seeds(problem: Problem, labels: NDArray[np.integer], seeds: Int32Arra
     return next((candidate for candidate in changed if np.isfinite(_log_prior(problem, candidate))), None)
 
 
-def _balanced_start(
+def _equal_clusters(problem: Problem, counts: Iterable[int]) -> Int32Array | None:
+    """(n,) clusters as equal as possible, of the first number in `counts` that the prior allows; None if none is."""
+    n, (log_v, log_w) = problem.n, problem.tables
+    for k in counts:
+        if np.isfinite(log_v[k]) and np.isfinite(log_w[[n // k, -(-n // k)]]).all():
+            return (np.arange(n) * k // n).astype(np.int32)
+    return None
+
+
+def _balance_clusters(
     problem: Problem, seeds: Int32Array, counts: Iterable[int], rng: np.random.Generator | None = None
 ) -> Int32Array | None:
-    """(n,) clusters as equal as the seeds allow, of the first number in `counts` that the prior allows; else None."""
+    """As :func:`_equal_clusters`, as far as the seeds allow."""
     clamped = seeds >= 0
     numbers, seed_index = np.unique(seeds[clamped], return_inverse=True)
     free, log_v = np.flatnonzero(~clamped), problem.tables.log_v
@@ -458,14 +461,6 @@ def _balanced_start(
         if np.isfinite(_log_prior(problem, labels)):
             return labels
     return None
-
-
-def _allows_equal_sizes(problem: Problem, k: int) -> bool:
-    """Return whether the prior allows k clusters as equal in size as possible."""
-    log_v, log_w = problem.tables
-    size, rest = divmod(problem.n, k)
-    sizes = (size, size + 1) if rest else (size,)
-    return bool(np.isfinite(log_v[k]) and all(np.isfinite(log_w[m]) for m in sizes))
 
 
 def _log_prior(problem: Problem, labels: Int32Array) -> float:

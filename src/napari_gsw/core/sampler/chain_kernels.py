@@ -9,10 +9,10 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_loop
 from napari_gsw.core.partitions import renumber_in_place
-from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grow_state
+from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grow_state, make_group
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
-from napari_gsw.core.sampler.moves.sweep_kernels import draw_bonds, update_bonded_groups
+from napari_gsw.core.sampler.moves.sweep_kernels import draw_bonds, make_candidates, update_bonded_groups
 from napari_gsw.core.sampler.state import (
     BEST,
     BEST_SWEEP,
@@ -125,7 +125,7 @@ def advance(
     sweep t. ``schedule.stop`` may be set from another thread; the rows after the current sweep then stay as they are.
     """
     labels, used, value, counted = state.labels, state.scratch.slots, state.sums.value, state.sums.counted
-    left, right = target.graph.left, target.graph.right
+    left, right, group = target.graph.left, target.graph.right, make_group(target.evidence)
     for t in range(trace.shape[0]):
         power = inverse_temperature_at(schedule.annealing, counted[SWEEPS])
         if used[USED] > 2 * used[CLUSTERS] + 4:
@@ -133,10 +133,12 @@ def advance(
         scan_all = is_full_sweep(schedule.full, counted[SWEEPS])
         x = draw_bonds(target, bonds, state, rng)
         root = as_int64(0)
-        while root < labels.size:
-            root = update_bonded_groups(target, bonds, state, rng, x, power, scan_all, root)
-            if root < labels.size:
-                state = grow_state(state, 2 * state.clusters.size.size)
+        while True:
+            candidates = make_candidates(state.clusters.size.size)
+            root = update_bonded_groups(target, bonds, state, rng, x, power, scan_all, root, group, candidates)
+            if root == labels.size:
+                break
+            state = grow_state(state, 2 * state.clusters.size.size)
         for _ in range(schedule.regroups):
             room = used[USED] + state.scratch.blocks.size.size
             if room > state.clusters.size.size:
@@ -147,9 +149,7 @@ def advance(
                 if used[USED] == state.clusters.size.size:
                     state = grow_state(state, 2 * state.clusters.size.size)
                 value[NOW] += split_or_merge(target, state, splits, power, rng)
-        record_sweep(
-            state.sums, left, right, labels, state.clusters.size, used, schedule.burn_in, trace[t]
-        )  # fmt: skip
+        record_sweep(state.sums, left, right, labels, state.clusters.size, used, schedule.burn_in, trace[t])
         record_draw(draws, labels, counted[SWEEPS] - schedule.burn_in)
         if schedule.stop[0]:
             break

@@ -36,10 +36,12 @@ def make_split_moves(splits: int | Moves, full_scans: float | None = None) -> Mo
 
     `full_scans` is the share of sweeps that score every cluster; None keeps it.
     """
-    count = splits.splits if isinstance(splits, Moves) else splits
-    moves = splits if isinstance(splits, Moves) else Moves(splits, SCANS, NEAR, INFORMED) if count else NO_MOVES
+    if isinstance(splits, Moves):
+        moves = splits
+    else:
+        moves = Moves(splits, SCANS, NEAR, INFORMED) if splits else NO_MOVES._replace(splits=splits)
     return Moves(
-        check_integer("splits", count, most=MAX_MOVES),
+        check_integer("splits", moves.splits, most=MAX_MOVES),
         check_integer("scans", moves.scans, most=MAX_SCANS),
         check_number("near", moves.near, 0, 1),
         check_number("informed", moves.informed, 0, 1),

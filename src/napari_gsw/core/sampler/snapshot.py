@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from napari_gsw.core.array_types import Arrays, Float64Array, Int32Array
 from napari_gsw.core.errors import MAX_INTEGER, MAX_MOVES, InputError, to_array
 from napari_gsw.core.likelihood.conjugate import Gaussian
-from napari_gsw.core.model.fingerprint import FINGERPRINT_BYTES
-from napari_gsw.core.model.problem import Problem, log_posterior
+from napari_gsw.core.model.problem import FINGERPRINT_BYTES, Problem, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler.chain import ENDLESS, Chain, Draws, count_clusters, make_chain, max_draws, respects_seeds
 from napari_gsw.core.sampler.options import MAX_SCANS, MAX_TEMPERATURE, SamplerOptions
@@ -37,65 +36,63 @@ MAX_REPLICAS = 2**16
 DRIFT, LOG_DRIFT = 1e-6, 1e-4
 WRONG = "the state of the chain has a wrong"
 
-# Kinds of arrays: the kinds of dtype that are accepted, the dtype to convert to, and its description.
-WHOLE, REAL, WORDS, BYTES = "whole", "real", "words", "bytes"
-ARRAY_KINDS: Mapping[str, tuple[str, type, str]] = {
-    WHOLE: ("iu", np.int64, "whole numbers"),
-    REAL: ("fiu", np.float64, "finite numbers"),
-    WORDS: ("u", np.uint64, "unsigned words of 64 bits"),
-    BYTES: ("u", np.uint8, "bytes"),
+# Kinds of dtype that are accepted for one, and its description.
+ARRAY_KINDS: Mapping[type, tuple[str, str]] = {
+    np.int64: ("iu", "whole numbers"),
+    np.float64: ("fiu", "finite numbers"),
+    np.uint64: ("u", "unsigned words of 64 bits"),
+    np.uint8: ("u", "bytes"),
 }
 
 
 class Entry(NamedTuple):
-    """Requirements of an array; names in `shape` are sizes, in `high` an earlier number or a size to stay below."""
+    """Requirements of an array; names in `shape` are sizes, in `high` an earlier number or the last of a kind."""
 
-    kind: str
+    dtype: type
     shape: tuple[str | int, ...] = ()
     low: float = -math.inf
     high: float | str = math.inf
-    exclusive_min: bool = False
 
 
 CHAIN_ENTRIES: Mapping[str, Entry] = {
-    "sweep": Entry(WHOLE, (), 0, MAX_INTEGER),
-    "counted": Entry(WHOLE, (), 0, "sweep"),
-    "best_sweep": Entry(WHOLE, (), 0, "sweep"),
-    "log_posterior": Entry(REAL),
-    "best_log_posterior": Entry(REAL),
-    "best_labels": Entry(WHOLE, ("n",), 0, "n"),
-    "together": Entry(WHOLE, ("m",), 0, "counted"),
-    "fingerprint": Entry(BYTES, (FINGERPRINT_BYTES,)),
-    "gauss": Entry(REAL, ("slots",)),
-    "moments": Entry(REAL, ("moments", "slots")),
-    "labels": Entry(WHOLE, ("n",), 0, "slots"),
-    "seeds": Entry(WHOLE, ("n",), -1, MAX_SEED),
-    "generator": Entry(WORDS, (N_GENERATOR_WORDS,)),
-    "bond_strength": Entry(REAL, ("m",), 0),
-    "bond_high": Entry(REAL, (), 0, math.nextafter(1.0, 0.0)),
-    "bond_low": Entry(REAL, (), 0, "bond_high"),
-    "regroups": Entry(WHOLE, (), 0, MAX_MOVES),
-    "burn_in": Entry(WHOLE, (), 0, MAX_INTEGER),
-    "splits": Entry(WHOLE, (), 0, MAX_MOVES),
-    "scans": Entry(WHOLE, (), 0, MAX_SCANS),
-    "near": Entry(REAL, (), 0, 1),
-    "informed": Entry(REAL, (), 0, 1),
-    "full_scans": Entry(REAL, (), 0, 1, exclusive_min=True),
-    "coldness": Entry(REAL, (), 1 / MAX_TEMPERATURE, MAX_TEMPERATURE),
-    "hot": Entry(REAL, (), 1 / MAX_TEMPERATURE, MAX_TEMPERATURE),
-    "cooling_sweeps": Entry(WHOLE, (), 0, MAX_INTEGER),
-    "draws": Entry(WHOLE, ("draws", "n"), 0, "n"),
-    "draw_gap": Entry(WHOLE, (), 1, MAX_INTEGER),
+    "sweep": Entry(np.int64, (), 0, MAX_INTEGER),
+    "counted": Entry(np.int64, (), 0, "sweep"),
+    "best_sweep": Entry(np.int64, (), 0, "sweep"),
+    "log_posterior": Entry(np.float64),
+    "best_log_posterior": Entry(np.float64),
+    "best_labels": Entry(np.int64, ("n",), 0, "last_site"),
+    "together": Entry(np.int64, ("m",), 0, "counted"),
+    "fingerprint": Entry(np.uint8, (FINGERPRINT_BYTES,)),
+    "gauss": Entry(np.float64, ("slots",)),
+    "moments": Entry(np.float64, ("moments", "slots")),
+    "labels": Entry(np.int64, ("n",), 0, "last_slot"),
+    "seeds": Entry(np.int64, ("n",), -1, MAX_SEED),
+    "generator": Entry(np.uint64, (N_GENERATOR_WORDS,)),
+    "bond_strength": Entry(np.float64, ("m",), 0),
+    "bond_high": Entry(np.float64, (), 0, math.nextafter(1.0, 0.0)),
+    "bond_low": Entry(np.float64, (), 0, "bond_high"),
+    "regroups": Entry(np.int64, (), 0, MAX_MOVES),
+    "burn_in": Entry(np.int64, (), 0, MAX_INTEGER),
+    "splits": Entry(np.int64, (), 0, MAX_MOVES),
+    "scans": Entry(np.int64, (), 0, MAX_SCANS),
+    "near": Entry(np.float64, (), 0, 1),
+    "informed": Entry(np.float64, (), 0, 1),
+    "full_scans": Entry(np.float64, (), math.nextafter(0.0, 1.0), 1),
+    "coldness": Entry(np.float64, (), 1 / MAX_TEMPERATURE, MAX_TEMPERATURE),
+    "hot": Entry(np.float64, (), 1 / MAX_TEMPERATURE, MAX_TEMPERATURE),
+    "cooling_sweeps": Entry(np.int64, (), 0, MAX_INTEGER),
+    "draws": Entry(np.int64, ("draws", "n"), 0, "last_site"),
+    "draw_gap": Entry(np.int64, (), 1, MAX_INTEGER),
 }
 REPLICA_ENTRIES: Mapping[str, Entry] = {
-    "ladder": Entry(REAL, ("replicas",), 1 / MAX_TEMPERATURE, 1),
-    "exchanges": Entry(WHOLE, ("hotter", 2), 0, MAX_INTEGER),
-    "hot_slots": Entry(WHOLE, ("hotter",), 1, "slot_limit"),
-    "hot_labels": Entry(WHOLE, ("hotter", "n"), 0, "n"),
-    "hot_generator": Entry(WORDS, ("hotter", N_GENERATOR_WORDS)),
-    "hot_log_posterior": Entry(REAL, ("hotter",)),
-    "hot_moments": Entry(REAL, ("moments", "all_hot_slots")),
-    "hot_gauss": Entry(REAL, ("all_hot_slots",)),
+    "ladder": Entry(np.float64, ("replicas",), 1 / MAX_TEMPERATURE, 1),
+    "exchanges": Entry(np.int64, ("hotter", 2), 0, MAX_INTEGER),
+    "hot_slots": Entry(np.int64, ("hotter",), 1, "n"),
+    "hot_labels": Entry(np.int64, ("hotter", "n"), 0, "last_site"),
+    "hot_generator": Entry(np.uint64, ("hotter", N_GENERATOR_WORDS)),
+    "hot_log_posterior": Entry(np.float64, ("hotter",)),
+    "hot_moments": Entry(np.float64, ("moments", "all_hot_slots")),
+    "hot_gauss": Entry(np.float64, ("all_hot_slots",)),
 }
 
 
@@ -292,7 +289,7 @@ def check_version(state: Arrays) -> None:
     """Refuse what is no state, and a state of another format."""
     if not isinstance(state, Mapping):
         raise InputError(f"state must be the arrays of a snapshot by name, not {type(state).__name__}")
-    version = int(_check_array("version", Entry(WHOLE, (), 0, 2**31), state, {})[()]) if "version" in state else 1
+    version = int(_check_array("version", Entry(np.int64, (), 0, 2**31), state, {})[()]) if "version" in state else 1
     if version != STATE_VERSION:
         raise InputError(
             f"the state of the chain has format {version}, but this version of napari-gsw reads format "
@@ -320,12 +317,11 @@ def check_state(problem: Problem, state: Arrays) -> dict[str, NDArray[Any]]:
         shape = to_array(f"{name!r} of the state", state[name]).shape
         return min(max(shape[0], low), high) if shape else low
 
-    n = problem.n
-    sizes: dict[str, Any] = {"n": n, "m": len(problem.edges), "moments": problem.evidence.moments.shape[1]}
-    sizes |= {"slots": count("gauss", 1, n), "draws": count("draws", 0, max_draws(n)), "slot_limit": n + 1}
-    if "ladder" in state:
-        sizes["replicas"] = count("ladder", 1, MAX_REPLICAS)
-        sizes["hotter"] = sizes["replicas"] - 1
+    n, slots = problem.n, count("gauss", 1, problem.n)
+    replicas = count("ladder", 1, MAX_REPLICAS) if "ladder" in state else 1
+    sizes: dict[str, Any] = {"n": n, "last_site": n - 1, "slots": slots, "last_slot": slots - 1}
+    sizes |= {"m": len(problem.edges), "moments": problem.evidence.moments.shape[1]}
+    sizes |= {"draws": count("draws", 0, max_draws(n)), "replicas": replicas, "hotter": replicas - 1}
     arrays: dict[str, NDArray[Any]] = {}
     for name, entry in table.items():
         arrays[name] = _check_array(name, entry, state, sizes)
@@ -345,28 +341,22 @@ def check_state(problem: Problem, state: Arrays) -> dict[str, NDArray[Any]]:
 def _check_array(name: str, entry: Entry, state: Arrays, numbers: Mapping[str, Any]) -> NDArray[Any]:
     """Check one array of a state and convert it to its dtype."""
     given = to_array(f"{name!r} of the state", state[name])
-    kinds, dtype, description = ARRAY_KINDS[entry.kind]
+    kinds, description = ARRAY_KINDS[entry.dtype]
     shape = tuple(numbers[size] if isinstance(size, str) else size for size in entry.shape)
-    high = entry.high
-    if isinstance(high, str):  # below a size, or up to a number
-        high = numbers[high] - 1 if high in ("n", "slots", "slot_limit") else numbers[high]
-    has_width = entry.kind not in (WORDS, BYTES) or given.dtype.itemsize == np.dtype(dtype).itemsize
-    fits = given.shape == shape and given.dtype.kind in kinds and has_width
-    if fits and entry.kind == REAL:
-        fits = bool(np.isfinite(given).all())
-    if fits and given.size and entry.kind in (WHOLE, REAL):
-        above = given.min() > entry.low if entry.exclusive_min else given.min() >= entry.low
-        fits = bool(above and given.max() <= high)
+    high = numbers[entry.high] if isinstance(entry.high, str) else entry.high
+    fits = given.shape == shape and given.dtype.kind in kinds
+    if kinds == "u":
+        fits = fits and given.dtype.itemsize == np.dtype(entry.dtype).itemsize
+    elif fits and given.size:
+        fits = bool(np.isfinite(given).all() and given.min() >= entry.low and given.max() <= high)
     if not fits:
-        bounds = ""
-        if math.isfinite(entry.low):
-            upper = f"{float(high):g}]" if high < math.inf else "infinity)"
-            bounds = f" in {'(' if entry.exclusive_min else '['}{entry.low:g}, {upper}"
+        upper = f"{float(high):g}]" if high < math.inf else "infinity)"
+        bounds = f" in [{entry.low:g}, {upper}" if math.isfinite(entry.low) else ""
         raise InputError(
             f"{WRONG} {name!r}: it must be {description} of shape {shape}{bounds}, not {given.dtype} of shape "
             f"{given.shape}"
         )
-    return np.array(given, dtype=dtype, order="C")
+    return np.array(given, dtype=entry.dtype, order="C")
 
 
 def check_consistent(chain: Chain) -> None:

@@ -24,7 +24,7 @@ from napari_gsw.core.likelihood.tables import (
     LikelihoodTables,
 )
 from napari_gsw.core.model.external_field import ExternalField
-from napari_gsw.core.sampler.state import ChainState, Clusters
+from napari_gsw.core.sampler.state import ChainState, Clusters, Target
 from napari_gsw.core.special import LARGE
 
 # exp(-44) is 2 ** -63.5.
@@ -86,18 +86,13 @@ def clear_slot(clusters: Clusters, k: int) -> None:
 
 
 @njit_inner
-def grow_clusters(clusters: Clusters, slots: int) -> Clusters:
-    """Return the same clusters with room for more."""
+def grow_state(state: ChainState, slots: int) -> ChainState:
+    """Return the same state with room for that many clusters."""
+    clusters = state.clusters
     wider = make_clusters(clusters.words.shape[0], clusters.moments.shape[0], slots)
     for k in range(clusters.size.size):
         copy_slot(clusters, k, wider, k)
-    return wider
-
-
-@njit_inner
-def grow_state(state: ChainState, slots: int) -> ChainState:
-    """Return the same state with room for that many clusters."""
-    return ChainState(state.labels, grow_clusters(state.clusters, slots), state.scratch, state.sums)
+    return ChainState(state.labels, wider, state.scratch, state.sums)
 
 
 @njit_inline
@@ -144,16 +139,6 @@ def log_gaussian_marginal(
         rate = gauss[c, RATE] + 0.5 * max(second - first * first / kappa, 0.0)
         result -= shape * math.log(rate / gauss[c, RATE])
     return result
-
-
-@njit_inline
-def count_pixels(evidence: LikelihoodTables, i: int) -> int:
-    """Return the pixels of site i behind its moments."""
-    pixels = as_int64(0)
-    for t in range(evidence.site_start[i], evidence.site_start[i + 1]):
-        if evidence.word[t] == evidence.pixels:
-            pixels = as_int64(evidence.times[t])
-    return pixels
 
 
 @njit_loop
@@ -231,6 +216,28 @@ def add_count_gains(
         else:
             for k in range(first, last):
                 score[k] += log_count_gain(evidence, d, as_int64(words[d, k]), as_int64(count))
+
+
+@njit_inline
+def score_site(target: Target, state: ChainState, i: int, blocks: int, score: Float64Array) -> None:
+    """Score the first `blocks` blocks for site i by the gain of log likelihood and couplings."""
+    evidence, graph, clusters, place = target.evidence, target.graph, state.scratch.blocks, state.scratch.place
+    for b in range(blocks):
+        score[b] = 0.0
+    for u in range(graph.start[i], graph.start[i + 1]):
+        b = place[graph.neighbour[u]]
+        if b >= 0:
+            score[b] += graph.beta[graph.edge[u]]
+    begin, end = evidence.site_start[i], evidence.site_start[i + 1]
+    add_count_gains(evidence, clusters.words, evidence.word, evidence.times, begin, end, as_int64(0), blocks, score)
+    if evidence.moments.size > 0:
+        pixels = as_int64(0)
+        for t in range(begin, end):
+            if evidence.word[t] == evidence.pixels:
+                pixels = as_int64(evidence.times[t])
+        for b in range(blocks):
+            fit = log_gaussian_marginal(evidence, clusters, b, pixels, evidence.moments, i)
+            score[b] += fit - clusters.gauss[b]
 
 
 @njit_inline

@@ -10,14 +10,12 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import (
-    add_count_gains,
     add_site,
     clear_slot,
     copy_slot,
-    count_pixels,
     draw_candidate,
     field_value,
-    log_gaussian_marginal,
+    score_site,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Target
 
@@ -52,29 +50,16 @@ def score_blocks(
     target: Target, state: ChainState, allocation: Allocation, blocks: AllocationBlocks, t: int, opened: int, owed: int
 ) -> None:
     """Score the blocks, and a new one where that is allowed, for site t of the allocation."""
-    evidence, graph, seeds, place = target.evidence, target.graph, target.seeds, state.scratch.place
-    clusters, size = state.scratch.blocks, state.scratch.blocks.size
-    score, propose, low = blocks.score, blocks.propose, allocation.low
+    seeds, size, propose, low = target.seeds, state.scratch.blocks.size, blocks.propose, allocation.low
     i = as_int64(state.scratch.order[t])
     candidates = opened + 1 if t < allocation.anchors else opened
-    for b in range(candidates):
-        score[b] = 0.0
-    for u in range(graph.start[i], graph.start[i + 1]):
-        b = place[graph.neighbour[u]]
-        if b >= 0:
-            score[b] += graph.beta[graph.edge[u]]
-    begin, end = evidence.site_start[i], evidence.site_start[i + 1]
-    add_count_gains(evidence, clusters.words, evidence.word, evidence.times, begin, end, as_int64(0), candidates, score)
-    pixels = count_pixels(evidence, i)
+    score_site(target, state, i, candidates, blocks.score)
     owner = -1
     if seeds[i] >= 0:
         for b in range(opened):
             if blocks.seed[b] == seeds[i]:
                 owner = b
     for b in range(candidates):
-        if evidence.moments.size > 0:
-            fit = log_gaussian_marginal(evidence, clusters, b, pixels, evidence.moments, i)
-            score[b] += fit - clusters.gauss[b]
         # Whether an open block may take one more, so that all blocks can still become large enough.
         if b >= opened:
             has_room = True
@@ -106,9 +91,8 @@ def allocate(
     are allocated instead of drawn, to compute their probability. Returns the number of blocks (-1: a dead end), the log
     probability of this allocation, and its log likelihood plus couplings and field.
     """
-    evidence, labels, clusters = target.evidence, state.labels, state.scratch.blocks
-    place, order, size = state.scratch.place, state.scratch.order, clusters.size
-    most = size.size
+    labels, clusters, place, order = state.labels, state.scratch.blocks, state.scratch.place, state.scratch.order
+    size, most = clusters.size, clusters.size.size
     blocks = AllocationBlocks(
         zeros(most + 1, np.float64),
         zeros(most + 1, np.float64),
@@ -179,7 +163,7 @@ def allocate(
         if target.seeds[i] >= 0:
             blocks.seed[chosen] = target.seeds[i]
         place[i] = chosen
-        add_site(evidence, clusters, i, chosen)
+        add_site(target.evidence, clusters, i, chosen)
     for t in range(allocation.length):  # now that it is known which block each name went to
         i = as_int64(order[t])
         energy += field_value(target.field, i, as_int64(blocks.seed[state.scratch.place[i]]))

@@ -29,13 +29,11 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.jit import as_int64, full, njit_inner, njit_loop, zeros
-from napari_gsw.core.likelihood.tables import FACTOR
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_count_gains,
     add_site,
     clear_slot,
     copy_slot,
-    count_pixels,
     draw_candidate,
     field_value,
     log_count_gain,
@@ -43,6 +41,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     log_marginal,
     merge_slots,
     remove_site,
+    score_site,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, USED, ChainState, Clusters, Moves, Target
 
@@ -229,18 +228,16 @@ def find_seed_block(target: Target, state: ChainState, length: int) -> tuple[int
 @njit_loop
 def allocate_pair(
     target: Target, state: ChainState, first: int, length: int, scans: int, follow: bool, power: float,
-    rng: np.random.Generator,
+    score: Float64Array, rng: np.random.Generator,
 ) -> float:  # fmt: skip
     """Allocate the sites ``order[first:length]`` to two blocks, which have those before `first` already.
 
     Once without the sites still to come, `scans` times given all others, and once more for the proposal. With `follow`
     this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
-    probability of the last scan; ``place`` and ``blocks`` are the result.
+    probability of the last scan; ``place`` and ``blocks`` are the result, and `score` (2,) is scratch.
     """
-    evidence, graph, log_w, labels = target.evidence, target.graph, target.prior.log_w, state.labels
-    table, table_start, tail = evidence.table, evidence.table_start, evidence.tail
+    evidence, log_w, labels = target.evidence, target.prior.log_w, state.labels
     blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
-    words, block_0, block_1 = blocks.words, as_int64(0), as_int64(1)
     name, side = find_seed_block(target, state, first)
     log_q = 0.0
     for scan in range(scans + 2):
@@ -248,42 +245,17 @@ def allocate_pair(
             i = as_int64(order[t])
             if scan > 0:
                 remove_site(evidence, blocks, i, as_int64(place[i]))
-
-            pull_0 = field_value(target.field, i, name) if side == 0 else 0.0
-            pull_1 = field_value(target.field, i, name) if side == 1 else 0.0
-            for u in range(graph.start[i], graph.start[i + 1]):
-                if place[graph.neighbour[u]] == 0:
-                    pull_0 += graph.beta[graph.edge[u]]
-                elif place[graph.neighbour[u]] == 1:
-                    pull_1 += graph.beta[graph.edge[u]]
-            log_odds = pull_1 - pull_0 + log_size_ratio(log_w, blocks.size[1]) - log_size_ratio(log_w, blocks.size[0])
-            for u in range(evidence.site_start[i], evidence.site_start[i + 1]):
-                d, count = evidence.word[u], evidence.times[u]
-                if tail[d, FACTOR] == 0.0:  # a call for each word would take longer than all the rest
-                    m_0 = table_start[d] + words[d, 0]
-                    m_1 = table_start[d] + words[d, 1]
-                    log_odds += (table[m_1 + count] - table[m_1]) - (table[m_0 + count] - table[m_0])
-                else:
-                    more = as_int64(count)
-                    log_odds += log_count_gain(evidence, d, as_int64(words[d, 1]), more)
-                    log_odds -= log_count_gain(evidence, d, as_int64(words[d, 0]), more)
-            if evidence.moments.size > 0:
-                more = count_pixels(evidence, i)
-                log_odds += (
-                    log_gaussian_marginal(evidence, blocks, block_1, more, evidence.moments, i) - blocks.gauss[1]
-                )
-                log_odds -= (
-                    log_gaussian_marginal(evidence, blocks, block_0, more, evidence.moments, i) - blocks.gauss[0]
-                )
-            log_odds *= power
-
+            score_site(target, state, i, as_int64(2), score)
+            score[side] += field_value(target.field, i, name)
+            sizes = log_size_ratio(log_w, blocks.size[1]) - log_size_ratio(log_w, blocks.size[0])
+            log_odds = power * (score[1] - score[0] + sizes)
             shared = -math.log1p(math.exp(-abs(log_odds)))
             log_1 = min(log_odds, 0.0) + shared
             log_0 = min(-log_odds, 0.0) + shared
             if follow and scan == scans + 1:
-                new = block_0 if labels[i] == labels[order[0]] else block_1
+                new = as_int64(labels[i] != labels[order[0]])
             else:
-                new = block_1 if rng.random() < math.exp(log_1) else block_0
+                new = as_int64(rng.random() < math.exp(log_1))
             if scan == scans + 1:
                 log_q += log_1 if new == 1 else log_0
             place[i] = new
@@ -352,7 +324,8 @@ def split_or_merge(target: Target, state: ChainState, moves: Moves, power: float
         place[s] = t if t < 2 else side
         add_site(target.evidence, blocks, s, as_int64(place[s]))
 
-    log_split += allocate_pair(target, state, first, length, moves.scans, not together, power, rng)
+    scratch_score = zeros(as_int64(2), np.float64)
+    log_split += allocate_pair(target, state, first, length, moves.scans, not together, power, scratch_score, rng)
     apart = used[CLUSTERS] + 1 if together else used[CLUSTERS]
     gap = log_split_ratio(target, state, length) + log_v[apart] - log_v[apart - 1]
     if informed:

@@ -13,7 +13,7 @@ The marginal likelihood is read from tables. Log Gamma(pi_d + s m) is tabulated 
 occur. The histogram's total is one more word, with the table -log Gamma(phi + s m); so is the number of pixels of the
 continuous channels. The rest of the Gaussian marginal is one logarithm a channel.
 
-A visit has phases, of which the long ones are functions that are compiled into :func:`update_each_group`: list the
+A visit has phases, of which the long ones are functions that are compiled into :func:`update_bonded_groups`: list the
 adjacent clusters, remove the bonded group, score the candidates, draw one, insert the group. Numba compiles a function
 again for every new type of an argument, constants included; hence ``as_int64``, which makes any integer a 64-bit one.
 
@@ -49,7 +49,6 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
     gather_words,
     log_count_gain,
     log_gaussian_marginal,
-    make_group,
     update_gaussian,
 )
 from napari_gsw.core.sampler.state import CLUSTERS, NOW, USED, Bonds, ChainState, Target
@@ -137,6 +136,18 @@ def draw_bonds(target: Target, bonds: Bonds, state: ChainState, rng: np.random.G
 
 
 @njit_inline
+def list_candidate(candidates: Candidates, k: int, root: int, n_adjacent: int) -> int:
+    """List cluster k without weights, if the group of this root has not listed it; returns the number of clusters."""
+    if candidates.seen[k] == root:
+        return n_adjacent
+    candidates.seen[k] = root
+    candidates.adjacent[n_adjacent] = k
+    candidates.neighbour_weight[k] = 0.0
+    candidates.bonded_weight[k] = 0.0
+    return n_adjacent + 1
+
+
+@njit_inline
 def list_adjacent_clusters(
     target: Target, bonds: Bonds, state: ChainState, candidates: Candidates, root: int, x: float
 ) -> int:
@@ -149,7 +160,6 @@ def list_adjacent_clusters(
     graph, strength, anchor, pull = target.graph, bonds.strength, target.field.anchor, target.field.pull
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     labels, parent, next_member = state.labels, state.scratch.parent, state.scratch.next_member
-    seen, adjacent = candidates.seen, candidates.adjacent
     neighbour_weight, bonded_weight = candidates.neighbour_weight, candidates.bonded_weight
     n_adjacent = 0
     i = as_int64(root)
@@ -159,12 +169,7 @@ def list_adjacent_clusters(
             if parent[j] != root:
                 e = as_index(edge[t])
                 k = as_index(labels[j])
-                if seen[k] != root:
-                    seen[k] = root
-                    adjacent[n_adjacent] = k
-                    n_adjacent += 1
-                    neighbour_weight[k] = 0.0
-                    bonded_weight[k] = 0.0
+                n_adjacent = list_candidate(candidates, k, root, n_adjacent)
                 neighbour_weight[k] += beta[e] - x * strength[e]
                 bonded_weight[k] += x * strength[e]
         i = as_int64(next_member[i])
@@ -175,12 +180,7 @@ def list_adjacent_clusters(
         while i >= 0:
             total += pull[i, s]
             i = as_int64(next_member[i])
-        if seen[k] != root:
-            seen[k] = root
-            adjacent[n_adjacent] = k
-            n_adjacent += 1
-            neighbour_weight[k] = 0.0
-            bonded_weight[k] = 0.0
+        n_adjacent = list_candidate(candidates, k, root, n_adjacent)
         neighbour_weight[k] += total
     return n_adjacent
 
@@ -409,9 +409,22 @@ def sample_candidate(
 
 
 @njit_inner
+def make_candidates(slots: int) -> Candidates:
+    """Make arrays for the candidates among that many slots."""
+    return Candidates(
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
+        full(slots, -1, np.int64),
+        zeros(slots + 1, np.uint32),
+        zeros(slots, np.float64),
+        zeros(slots, np.float64),
+    )
+
+
+@njit_loop
 def update_bonded_groups(
-    target: Target, bonds: Bonds, state: ChainState, rng: np.random.Generator, x: float, power: float,
-    scan_all: bool, first: int,
+    target: Target, bonds: Bonds, state: ChainState, rng: np.random.Generator, x: float, power: float, scan_all: bool,
+    first: int, counts: GroupCounts, candidates: Candidates,
 ) -> int:  # fmt: skip
     """Visit each bonded group from root `first` on once and draw its cluster from the conditional.
 
@@ -433,27 +446,9 @@ def update_bonded_groups(
     leave its cluster but joins only a neighbour's; the full sweeps make the chain irreducible.
 
     ``state.sums.value[NOW]``, the log posterior, is updated group by group, so that its last digit does not depend on
-    when slots run out. Returns the root to continue from when they have (n: all done).
+    when slots run out. Returns the root to continue from when they have (n: all done). `counts` and `candidates` are
+    scratch arrays.
     """
-    slots = state.clusters.size.size
-    candidates = Candidates(
-        zeros(slots, np.float64),
-        zeros(slots, np.float64),
-        full(slots, -1, np.int64),
-        zeros(slots + 1, np.uint32),
-        zeros(slots, np.float64),
-        zeros(slots, np.float64),
-    )
-    group = make_group(target.evidence)
-    return update_each_group(target, bonds, state, rng, x, power, scan_all, first, group, candidates)
-
-
-@njit_loop
-def update_each_group(
-    target: Target, bonds: Bonds, state: ChainState, rng: np.random.Generator, x: float, power: float, scan_all: bool,
-    first: int, counts: GroupCounts, candidates: Candidates,
-) -> int:  # fmt: skip
-    """Do the work of :func:`update_bonded_groups`, in arrays that it has made."""
     evidence, seeds, log_w = target.evidence, target.seeds, target.prior.log_w
     clusters, labels, size, value = state.clusters, state.labels, state.clusters.size, state.sums.value
     used, parent, next_member = state.scratch.slots, state.scratch.parent, state.scratch.next_member
