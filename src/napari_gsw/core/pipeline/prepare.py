@@ -21,13 +21,7 @@ from napari_gsw.core.array_types import BoolArray, Sites
 from napari_gsw.core.blocks.assembly import assemble
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
-from napari_gsw.core.features.input_maps import (
-    MAP_NAMES,
-    InputMaps,
-    make_sites,
-    open_input_maps,
-    select_site_image,
-)
+from napari_gsw.core.features.input_maps import MAP_NAMES, InputMaps, make_sites, open_input_maps, select_site_image
 from napari_gsw.core.features.network import Network, has_onnxruntime, load_network
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
@@ -287,15 +281,10 @@ def _make_sites(
     for p, given, mask, painted, count in zip(pixels, inputs["sites"], masks, seeds, counts, strict=True):
         share = settings.replace(site_count=max(1, round(n_sites * count / sum(counts))))
         sites = make_sites(p, maps, share, mask) if given is None else validate_sites(given, p.shape, mask)
-        site_images.append(_split(settings, painted, sites, p))
+        if painted is not None and settings.steering > 0:
+            sites = split_sites(sites, painted, p.channels)[0]
+        site_images.append(sites)
     return site_images
-
-
-def _split(settings: Settings, seeds: ArrayLike | None, sites: Sites, pixels: NormalizedImage) -> Sites:
-    """Split sites with seeds of several labels, if seeds influence other sites."""
-    if seeds is None or settings.steering == 0:
-        return sites
-    return split_sites(sites, np.asarray(check_label_image(seeds, sites.shape, "seeds")), pixels.channels)[0]
 
 
 def _prepare_lazy(
@@ -408,7 +397,9 @@ def _prepare_fragments(
     if not ((fragments > 0) & inside).any():
         return None
     site_image = make_object_sites(fragments, inside) if sites is None else validate_sites(sites, pixels.shape, mask)
-    site_image = _split(settings, seeds, site_image, pixels)
+    if seeds is not None and settings.steering > 0:
+        seeds = np.asarray(check_label_image(seeds, pixels.shape, "seeds"))
+        site_image = split_sites(site_image, seeds, pixels.channels)[0]
     report(Stage("graph"), None)
     graph = build_region_graph(pixels, site_image)
     report(Stage("features"), None)

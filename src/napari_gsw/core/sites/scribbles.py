@@ -59,11 +59,7 @@ def make_scribble(
 
 
 def find_scribbled_sites(
-    sites: Sites,
-    pixels: Int64Array,
-    labels: LabelImage,
-    path: PointArray | None = None,
-    size: Int64Array | None = None,
+    sites: Sites, pixels: Int64Array, labels: LabelImage, path: PointArray | None = None, size: Int64Array | None = None
 ) -> tuple[Int64Array, Int64Array]:
     """Find the sites (s,), from 0, that a scribble labels, and the label of each.
 

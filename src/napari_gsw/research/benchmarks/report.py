@@ -84,8 +84,10 @@ def cell_text(value: Cell) -> str:
     >>> [cell_text(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
     ['-', 'x', '1,000', '1,234', '12.3', '1.23', '0.0123']
     """
-    if value is None or isinstance(value, str):
-        return "-" if value is None else value
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:  # NaN
+        return "-"
     if isinstance(value, int) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"

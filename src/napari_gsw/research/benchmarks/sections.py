@@ -10,6 +10,7 @@ import json
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -278,14 +279,13 @@ def process_peak() -> float:
     """
     status = Path("/proc/self/status")
     if status.exists():
-        peaks = [line.split()[1] for line in status.read_text("utf-8").splitlines() if line.startswith("VmHWM")]
-        return 1024 * int(peaks[0]) if peaks else math.nan
+        peak = re.search(r"^VmHWM:\s*(\d+)", status.read_text("utf-8"), re.MULTILINE)
+        return 1024 * int(peak[1]) if peak else math.nan
     try:
         import resource
     except ImportError:  # Windows
         return math.nan
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measure_memory(counts: Sequence[int]) -> BenchSection:
@@ -298,10 +298,9 @@ def measure_memory(counts: Sequence[int]) -> BenchSection:
             file = Path(folder, "planted")
             file.write_bytes(pickle.dumps(make_planted(n, CLUSTERS)))
             traced, resident = run_process("memory", file)
-        is_known = not math.isnan(resident)
-        rows.append([name, traced / n, resident / n if is_known else None, traced / 1e6])
+        rows.append([name, traced / n, resident / n, traced / 1e6])
         ratios[f"bytes per site, {name}"] = Ratio(traced / n, "low", 0.2)
-        if is_known and n >= MIN_RESIDENT_SITES:
+        if resident > 0 and n >= MIN_RESIDENT_SITES:  # NaN where it is not known
             ratios[f"resident bytes per site, {name}"] = Ratio(resident / n, "low", 0.3)
     title = (
         f"peak memory of making a problem's arrays and {MEMORY_SWEEPS} sweeps, beside the counts and edges themselves"
@@ -339,24 +338,20 @@ def measure_startup(cold: bool, repeats: int = 6) -> BenchSection:
         kernels = [folder / f"kernels {k}" for k in range(COLD_REPEATS if cold else 0)]
         cold_times = [time_process(SCRIPTS[SEGMENT], folder, False, k)[1] for k in kernels]
     # (with and without bytecode, scripts); numba comes first
-    processor, wall = np.min(times, axis=0).T.reshape(2, 2, len(SCRIPTS))
-    multiple = processor / processor[:, :1]
-    rows: list[list[Cell]] = [
-        [script, *np.stack((processor, multiple), axis=-1)[:, k].ravel().tolist()] for k, script in enumerate(SCRIPTS)
-    ]
-    multiples = {
-        f"{script}{suffix}": value
-        for suffix, values in zip(("", ", without bytecode"), multiple.tolist(), strict=True)
-        for script, value in zip(SCRIPTS, values, strict=True)
-        if script != NUMBA
-    }
+    processor, wall = np.min(times, axis=0).T.reshape(2, 2, len(SCRIPTS)).tolist()
+    rows: list[list[Cell]] = [[script] for script in SCRIPTS]
+    multiples: dict[str, float] = {}
+    for suffix, seconds in zip(("", ", without bytecode"), processor, strict=True):
+        for row, script, value in zip(rows, SCRIPTS, seconds, strict=True):
+            multiples[f"{script}{suffix}"] = value / seconds[0]
+            row += [value, value / seconds[0]]
     if cold_times:
-        multiples[COLD] = min(cold_times) / float(wall[1, 0])
+        multiples[COLD] = min(cold_times) / wall[1][0]
         rows.append([COLD, None, None, min(cold_times), multiples[COLD]])
     title = "fresh processes, the least of several, in seconds of processor time and as multiples of importing numba"
     columns = ("", "seconds", "multiple", "without bytecode", "multiple")
     # Fresh processes vary more than loops do.
-    ratios = {name: Ratio(value, "low", 0.3) for name, value in multiples.items()}
+    ratios = {name: Ratio(value, "low", 0.3) for name, value in multiples.items() if not name.startswith(NUMBA)}
     return BenchSection(title, columns, rows, ratios, [NOTE] if cold else [])
 
 
@@ -368,10 +363,11 @@ def time_process(
     The folder also keeps the bytecode, if that is to be read and written; `kernels` is that of compiled kernels, None
     the usual one.
     """
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    env |= {"PYTHONPYCACHEPREFIX": str(folder / ("bytecode" if has_bytecode else "none"))}
-    env |= {} if has_bytecode else {"PYTHONDONTWRITEBYTECODE": "1"}
-    env |= {} if kernels is None else {"NUMBA_CACHE_DIR": str(kernels)}
+    env = os.environ | {
+        "PYTHONPYCACHEPREFIX": str(folder / ("bytecode" if has_bytecode else "none")),
+        "PYTHONDONTWRITEBYTECODE": "" if has_bytecode else "1",
+        **({} if kernels is None else {"NUMBA_CACHE_DIR": str(kernels)}),
+    }
     start = time.perf_counter()
     command = [sys.executable, "-c", script + "\nimport time; print(time.process_time())"]
     process = subprocess.run(command, capture_output=True, text=True, check=True, env=env, cwd=folder)
