@@ -100,7 +100,7 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
     shown = panel.session.frame.numbers[sites - 1]
     assert np.array_equal(np.asarray(layer.data[0]), shown)
     for name in ("regions", "boundary", "entropy"):
-        other = seg.layers.regions if name == "regions" else seg.layers.pictures(name)[0]
+        other = seg.layers.regions if name == "regions" else seg.layers.of_kind(name)[0]
         assert other.multiscale
         assert np.asarray(other.data[0]).shape == sites.shape
     panel.viewer.cursor.position = (100, 120)

@@ -26,7 +26,7 @@ def test_what_another_machine_saves_is_left_to_it(tmp_path, monkeypatch):
     assert list(autosave.list_restorable()) == []
     silent = time.time() - autosave.SILENCE - 1
     os.utime(theirs, (silent, silent))
-    assert [one.path for one in autosave.list_restorable()] == [theirs]
+    assert [path for path, _ in autosave.list_restorable()] == [theirs]
     for number in range(2 * autosave.MAX_KEPT):
         (tmp_path / f"{2**22 + 1}-1-{number}.zarr.zip").write_bytes(b"")
     autosave.discard_autosave(autosave.new_autosave())

@@ -70,11 +70,11 @@ def test_boxes_eyes_colours_and_background(done, qtbot):
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("white"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == {(1, 1, 1, 1)}
     panel.display.show_sites.setChecked(True)  # one that is made afterwards, too
-    assert tuple(ours(panel).pictures("sites")[0].get_color(5)) == (1, 1, 1, 1)
+    assert tuple(ours(panel).of_kind("superpixels")[0].get_color(5)) == (1, 1, 1, 1)
     panel.display.ink.setCurrentIndex(panel.display.ink.findData("own"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == many
     assert layer.get_color(0) is None or tuple(layer.get_color(0))[3] == 0
-    ours(panel).pictures("sites")[0].visible = False
+    ours(panel).of_kind("superpixels")[0].visible = False
     assert not panel.display.show_sites.isChecked()
     box.setChecked(False)
     assert not layer.visible

@@ -410,7 +410,7 @@ def test_a_label_is_locked_as_it_is_on_the_screen(done, qtbot):
     consensus = interactive.shown("consensus")
     (number, *_), _ = np.unique(consensus, return_counts=True)
     other = np.where(consensus == number, consensus.max() + 5, number)
-    done.session.corrections._correct(lambda interactive: interactive.revert_to(other))
+    done.session.corrections.submit(done.session.position, lambda interactive: interactive.revert_to(other))
     wait_for(qtbot, lambda: settled(done))
     wait_done(qtbot, done)
     done.session.layer_view.change_view(show="consensus")

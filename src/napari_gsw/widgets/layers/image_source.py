@@ -8,7 +8,7 @@ its own. Labels have the shape of the layer without its channels.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +18,13 @@ from numpy.typing import NDArray
 from skimage.draw import polygon
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.input_maps import (
+    InputMap,
+    format_map_notes,
+    guess_value_range,
+    open_input_map,
+    parse_value_range,
+)
 from napari_gsw.core.image.lazy import MAX_WHOLE_BLOCKS, is_lazy, stack_channels, to_dask_pyramid
 from napari_gsw.core.image.spacing import format_spacing, normalize_spacing
 from napari_gsw.core.settings import Settings
@@ -68,9 +75,8 @@ def guess_axis(layer: Image) -> AxisGuess | None:
     planes, others = shape[axis], [size for a, size in enumerate(shape) if a != axis]
     if not 1 < planes <= MAX_PLANES or min(others) < MIN_LENGTH_RATIO * planes:
         return None
-    if planes <= MAX_CHANNELS or axis == 2:
-        return AxisGuess(axis, planes, "channels")
-    return AxisGuess(axis, planes, "time" if planes <= MAX_TIMES else "depth")
+    is_channels = planes <= MAX_CHANNELS or axis == 2
+    return AxisGuess(axis, planes, "channels" if is_channels else "time" if planes <= MAX_TIMES else "depth")
 
 
 def guess_channel_axis(layer: Image) -> int | None:
@@ -136,6 +142,7 @@ class ImageSource:
         # Axes along which each position is segmented on its own, and the others.
         self.stack_axes = self._axes_without_channels[: -self.depth]
         self._space_axes = self._axes_without_channels[-self.depth :]
+        self._letters: dict[int | None, str] = dict(zip(self._space_axes, "ZYX"[-self.depth :], strict=False))
         self.stack_shape = tuple(shape[a] for a in self.stack_axes)
         # Shape of one array, the part of it that is segmented, and the shape of that, all without channels.
         self.full_shape = tuple(shape[a] for a in self._space_axes)
@@ -214,36 +221,35 @@ class ImageSource:
         return list(itertools.product(*(range(length) for _, length in lengths)))
 
     @property
-    def _scale(self) -> NDArray[np.float64]:
-        return np.asarray(self.layer.scale, dtype=float)[self._space_axes]
+    def _steps(self) -> list[float]:
+        """Distance of pixels along each axis of space, in the layer's units."""
+        return [abs(float(self.layer.scale[axis])) for axis in self._space_axes]
 
     @property
     def spacing(self) -> str:
         """The setting `spacing` by the scale of the layer; "auto" where the scale does not tell."""
         if self.shares_labels or len({normalize_unit(self.layer.units[a]) for a in self._space_axes}) > 1:
             return "auto"
-        steps = np.abs(self._scale).tolist()
-        return "auto" if normalize_spacing(steps) is None else format_spacing(steps)
+        return "auto" if normalize_spacing(self._steps) is None else format_spacing(self._steps)
 
     @property
     def pixel_size(self) -> float:
         """Area or volume of a pixel in the layer's units."""
-        return float(np.prod(np.abs(self._scale)))
+        return float(np.prod(self._steps))
 
     @property
     def ruler(self) -> dict[str, Any]:
         """Keywords `scale` (distance of pixels by axis) and `unit` (its symbol)."""
         axes = "ZYX"[-self.depth :]
-        size = dict(zip(axes, self._scale.tolist(), strict=True))
         units = {axis: normalize_unit(self.layer.units[a]) for axis, a in zip(axes, self._space_axes, strict=True)}
-        return scale_and_unit(Geometry(axes, size, units))
+        return scale_and_unit(Geometry(axes, dict(zip(axes, self._steps, strict=True)), units))
 
     # ---- arrays
 
     @property
     def axes(self) -> str:
         """Letters of the axes of :meth:`image`."""
-        letters = dict(zip(self._space_axes, "ZYX"[-self.depth :], strict=True)) | {self.channel_axis: "C"}
+        letters = {**self._letters, self.channel_axis: "C"}
         axes = "".join(letters.get(a, "") for a in range(self.layer.ndim))
         return axes + ("C" if self.channels else "") + ("S" if self.layer.rgb else "")
 
@@ -315,7 +321,7 @@ class ImageSource:
     @property
     def label_axes(self) -> str:
         """Letters of the axes of the label array, as files name them."""
-        letters = dict(zip(self._space_axes, "ZYX"[-self.depth :], strict=True))
+        letters = dict(self._letters)
         unused = ["T", "Z"] if self.depth == 2 else ["T"]
         for axis in self.stack_axes:
             is_time = self.layer.axis_labels[axis].lower() in TIME_NAMES
@@ -454,3 +460,69 @@ class ImageListSource(ImageSource):
 
 def _corner(shape: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(map(slice, shape))
+
+
+# Number of values by which the range of a map is guessed for the form; a run reads all of them.
+N_GUESSED = 1 << 18
+
+
+def read_maps(source: ImageSource, maps: Mapping[str, Image], position: Position, settings: Settings) -> dict[str, Any]:
+    """Read the maps at a position, as :func:`napari_gsw.prepare` takes them; those of a chunked image stay lazy."""
+    arrays: dict[str, Any] = {}
+    for input_map in _open_maps(source, maps, position, settings):
+        if source.where == "view":
+            array = input_map.read(source.crop)
+            arrays[input_map.name] = array[..., 0] if input_map.channel_axis is None else array
+        else:
+            arrays[input_map.name] = input_map.array if source.is_chunked else np.asarray(input_map.array)
+    return arrays
+
+
+def describe_maps(source: ImageSource, maps: Mapping[str, Image], settings: Settings) -> str:
+    """Describe what is recognized of the maps, one line for each."""
+    notes: dict[str, Any] = {}
+    for input_map in _open_maps(source, maps, source.positions[0], settings):
+        note = dict(input_map.notes)
+        if input_map.name == "features":
+            if input_map.channels > settings.components:
+                note["reduced"] = settings.components
+        else:
+            name, array = f"{input_map.name}_range", input_map.array
+            value_range = parse_value_range(name, getattr(settings, name))
+            if value_range is None and not is_lazy(array):
+                value_range = guess_value_range([np.ravel(array)[:: max(1, array.size // N_GUESSED)]])
+            if value_range is not None:
+                note["range"] = value_range.text
+        notes[input_map.name] = note
+    lines = []
+    for line in format_map_notes(notes):
+        layer = maps.get(line.split(":")[0])
+        lines.append(line if layer is None or _lies_on(source.layer, layer) else f"{line}; the layer lies elsewhere")
+    return "\n".join(lines)
+
+
+def _open_maps(
+    source: ImageSource, maps: Mapping[str, Image], position: Position, settings: Settings
+) -> list[InputMap]:
+    """Open the maps at a position; an InputError says what does not fit."""
+    if maps and source.shares_labels:
+        raise InputError("maps are for one image at a time, not for slices or images that share their labels")
+    opened = []
+    for name, layer in maps.items():
+        array, n_axes = finest_level(layer), len(position)
+        if n_axes and tuple(array.shape[:n_axes]) == source.stack_shape:
+            array = array[position]
+        elif n_axes and tuple(array.shape[1 : 1 + n_axes]) == source.stack_shape:
+            array = array[(slice(None), *position)]
+        try:
+            opened.append(open_input_map(name, array, source.full_shape, settings.channel_axis))
+        except InputError as reason:
+            raise InputError(f"{layer.name!r}: {reason}") from None
+    return opened
+
+
+def _lies_on(image: Image, layer: Image) -> bool:
+    """Return whether a layer covers an image along the last two axes, but for a pixel of the coarser one."""
+    extents = [np.asarray(x.extent.world)[:, -2:] for x in (image, layer)]
+    pixel = np.maximum(np.abs(image.scale[-2:]), np.abs(layer.scale[-2:]))
+    return bool((np.abs(extents[0] - extents[1]) <= pixel).all())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import napari
 import numpy as np
@@ -35,11 +35,11 @@ DTYPES: dict[Kind, Any] = {
     "boundary": np.float32, "entropy": np.float32,
 }  # fmt: skip
 OUTLINED: tuple[Kind, ...] = ("regions", "superpixels")
+TOGGLED: tuple[Kind, ...] = (*OUTLINED, *UNCERTAINTY_IMAGES)  # by check boxes of the panel
 OUTLINE: dict[str, Any] = {"opacity": 1.0, "contour": THICK}
 ON_TOP = {**OUTLINE, "blending": "translucent_no_depth"}  # visible on any colour
-# Looks of new layers. Yellow is the superpixel that is asked about, cyan are those that would follow it.
-LOOKS: dict[Kind, dict[str, Any]] = {
-    "segmentation": {},
+# Styles of new layers. Yellow is the superpixel that is asked about, cyan are those that would follow it.
+STYLES: dict[Kind, dict[str, Any]] = {
     "regions": OUTLINE,
     "boundary": {"colormap": "magma", "contrast_limits": (0, 1), "blending": "additive", "opacity": 1.0},
     "entropy": {"colormap": "viridis", "contrast_limits": (0, 1), "blending": "translucent", "opacity": 0.7},
@@ -59,54 +59,33 @@ class ResultLayers:
     def __init__(self, viewer: napari.Viewer, source: ImageSource) -> None:
         self.viewer, self.source = viewer, source
         # The layers of each image by their kinds.
-        self._layers: list[dict[Kind, Any]] = [{} for _ in source.members]
+        self._layers: list[dict[str, Any]] = [{} for _ in source.members]
         self._outline_colour = "own"
-        self._own_colormaps: WeakKeyDictionary[Layer, Any] = WeakKeyDictionary()
         self._levels: list[BlockedLabels] | None = None
+        self._preview: Preview | None = None
 
     # ---- which layers there are
 
-    def _by_image(self) -> Iterator[tuple[ImageSource, dict[Kind, Any]]]:
-        return zip(self.source.members, self._layers, strict=True)
-
     def _of_current_image(self, kind: Kind) -> Any:
         active = self.viewer.layers.selection.active
-        for source, layers in self._by_image():
+        for source, layers in zip(self.source.members, self._layers, strict=True):
             if active is not None and any(active is layer for layer in (source.layer, *layers.values())):
                 return layers.get(kind)
         return self._layers[0].get(kind)
 
-    @property
-    def labels(self) -> Labels | None:
-        return self._of_current_image("segmentation")  # type: ignore[no-any-return]
-
-    @property
-    def regions(self) -> Labels | None:
-        return self._of_current_image("regions")  # type: ignore[no-any-return]
-
-    @property
-    def locks(self) -> Labels | None:
-        return self._of_current_image("locked")  # type: ignore[no-any-return]
+    labels = property(lambda self: self._of_current_image("segmentation"))
+    regions = property(lambda self: self._of_current_image("regions"))
+    locks = property(lambda self: self._of_current_image("locked"))
 
     def all(self) -> list[Layer]:
         return [layer for layers in self._layers for layer in layers.values()]
 
+    def of_kind(self, *kinds: str) -> list[Any]:
+        return [layers[kind] for kind in kinds for layers in self._layers if kind in layers]
+
     @property
     def label_layers(self) -> list[Labels]:
-        """The layers that the user paints on."""
-        return self._of_kind("segmentation")
-
-    def _of_kind(self, kind: Kind) -> list[Any]:
-        return [layers[kind] for layers in self._layers if kind in layers]
-
-    def pictures(self, name: str) -> list[Layer]:
-        """Return the layers of "boundary", "entropy", "regions" or "sites"."""
-        return self._of_kind("superpixels" if name == "sites" else name)  # type: ignore[arg-type]
-
-    def find_name(self, layer: Layer) -> str | None:
-        """Return the name under which :meth:`pictures` has a layer."""
-        names = ("regions", "sites", *UNCERTAINTY_IMAGES)
-        return next((name for name in names if layer in self.pictures(name)), None)
+        return self.of_kind("segmentation")
 
     def _find_number(self, layer: Layer) -> int:
         return next((k for k, layers in enumerate(self._layers) if layer in layers.values()), 0)
@@ -125,30 +104,27 @@ class ResultLayers:
         A dock may have been closed and opened, or another image segmented meanwhile. Layers of another part of the
         image, or along other axes, stay, as do the `inputs` of a run.
         """
-        for source, layers in self._by_image():
-            for layer in self.viewer.layers:
-                kind = get_layer_kind(layer)
+        for source, layers in zip(self.source.members, self._layers, strict=True):
+            for kind, layer in itertools.product(DTYPES, self.viewer.layers):
                 is_ours = layer.metadata.get(notes.RESULT_OF) == _make_origin(source, layer)
-                is_free = is_ours and layer not in inputs and kind not in layers
-                if kind not in DTYPES or not is_free or not _can_hold(layer, source, kind):
-                    continue
-                layers[kind] = layer
-                layer.metadata.update(_make_notes(source, kind))
-                if kind == "regions":
-                    layer.editable = not (layer.multiscale or self.source.is_image_list)
-                if kind in OUTLINED and len(layer.colormap.colors) == 2:  # of 0 and of all others
-                    layer.colormap = label_colormap()
-                if kind in OUTLINED:
-                    self._colour(layer)
+                is_free = get_layer_kind(layer) == kind and kind not in layers and layer not in inputs
+                if is_ours and is_free and _can_hold(layer, source, kind):
+                    layers[kind] = layer
+                    self._prepare_layer(layer, source, kind)
         self.clear()
         self.place()
+
+    def _prepare_layer(self, layer: Layer, source: ImageSource, kind: Kind) -> None:
+        layer.metadata[notes.RESULT_OF] = _make_origin(source, layer)
+        layer.metadata.update(_make_notes(source, kind))
+        if kind in ("question", "regions"):
+            layer.editable = kind == "regions" and not (layer.multiscale or self.source.is_image_list)
+        if kind in OUTLINED:
+            self._colour(layer)
 
     # ---- reading
 
     def labels_at(self, position: Position) -> NDArray[np.uint16]:
-        """Return the displayed labels at a position, with what was painted on them."""
-        if not self.source.is_image_list:
-            return np.asarray(self._layers[0]["segmentation"].data[self.source.index(position)])
         stack = np.zeros(self.source.space, np.uint16)
         for (source, at, plane), layers in zip(self.source.split(position, stack), self._layers, strict=True):
             if "segmentation" in layers:
@@ -184,20 +160,37 @@ class ResultLayers:
 
     def show_question(self, position: Position, image: NDArray[np.uint16]) -> None:
         """Outline the superpixel that is asked about (1) and those that would follow it (2), and nothing else."""
-        for layer in self._of_kind("question"):
-            layer.data[...] = 0
+        self.hide_question()
         self.show("question", position, image)
 
     def hide_question(self) -> None:
-        for layer in self._of_kind("question"):
+        for layer in self.of_kind("question"):
             layer.data[...] = 0
             self._refresh(layer)
 
-    def remove_question(self) -> None:
-        for layer in self._of_kind("question"):
+    def remove(self, kind: Kind) -> None:
+        for layer in self.of_kind(kind):
             self.forget(layer)
             if layer in self.viewer.layers:
                 self.viewer.layers.remove(layer)
+
+    def show_preview(self, position: Position, preview: Preview | None) -> bool:
+        """Show coarse labels in a layer that is never selected, or remove it; return False if they are not new."""
+        if preview is self._preview:
+            return False
+        self._preview = preview
+        self.remove("preview")
+        if preview is not None:
+            index = self.source.index(position)
+            axes = [axis for axis, part in enumerate(index) if isinstance(part, slice)]
+            shape = np.array(self.source.label_shape)
+            shape[axes] = preview.labels.shape
+            data = np.zeros(shape, np.uint16)
+            data[index] = preview.labels
+            style = self._make_style(self.source, "preview") | make_coarse_geometry(self.source, axes, preview.step)
+            self._layers[0]["preview"] = add_labels(self.viewer, data, select=False, **style)
+            self._layers[0]["preview"].editable = False
+        return True
 
     def show(self, kind: Kind, position: Position, image: LayerImage) -> None:
         """Write an array to the layers of a kind, which are made when they are first needed.
@@ -217,24 +210,24 @@ class ResultLayers:
             elif layer is not None:
                 self._write(layer, source, at, part)
 
+    def _make_style(self, source: ImageSource, kind: Kind) -> dict[str, Any]:
+        style: dict[str, Any] = {"name": f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"}
+        style |= {
+            "opacity": float(get_preference("opacity")),
+            "metadata": make_metadata(kind, _make_notes(source, kind)),
+        }
+        return {**style, **source.geometry(), **STYLES.get(kind, {})}
+
     def _add(self, kind: Kind, source: ImageSource, position: Position, image: LayerImage) -> Layer:
-        data, look = self._make_data(source, position, image), {**source.geometry(), **LOOKS[kind]}
-        look["name"] = f"{source.layer.name} [{'GSW' if kind == 'segmentation' else kind}]"
-        look["metadata"] = make_metadata(kind, _make_notes(source, kind))
-        if kind == "segmentation":
-            look["opacity"] = float(get_preference("opacity"))
+        data, style = self._make_data(source, position, image), self._make_style(source, kind)
         with warnings.catch_warnings():
             # napari's first colours of a process are out of gamut, which does not matter.
             warnings.filterwarnings("ignore", "Conversion from CIE-LAB")
             if kind in UNCERTAINTY_IMAGES:
-                layer = self.viewer.add_image(data, **look)
+                layer = self.viewer.add_image(data, **style)
             else:
-                layer = add_labels(self.viewer, data, **look)
-        layer.metadata[notes.RESULT_OF] = _make_origin(source, layer)
-        if kind == "question" or (kind == "regions" and self.source.is_image_list):
-            layer.editable = False
-        if kind in OUTLINED:
-            self._colour(layer)
+                layer = add_labels(self.viewer, data, **style)
+        self._prepare_layer(layer, source, kind)
         layers = self.viewer.layers
         if self.source.is_image_list and source.layer in layers:  # above its image in the list, and as visible
             own = (source.layer, *self._layers[self.source.members.index(source)].values())
@@ -277,20 +270,20 @@ class ResultLayers:
     def set_outline_colour(self, name: str) -> None:
         if name != self._outline_colour:
             self._outline_colour = name
-            for layer in [*self._of_kind("regions"), *self._of_kind("superpixels")]:
+            for layer in self.of_kind(*OUTLINED):
                 self._colour(layer)
 
     def _colour(self, layer: Layer) -> None:
+        """Give outlines the chosen colour, or colours of their own to those that had it."""
         if self._outline_colour != "own":
-            self._own_colormaps.setdefault(layer, layer.colormap)
             layer.colormap = lazy_labels.make_colormap(self._outline_colour)
-        elif layer in self._own_colormaps:
-            layer.colormap = self._own_colormaps.pop(layer)
+        elif len(layer.colormap.colors) == 2:  # of 0 and of all others
+            layer.colormap = label_colormap(49)  # as napari does
 
     def place(self) -> None:
-        for source, layers in self._by_image():
+        for source, layers in zip(self.source.members, self._layers, strict=True):
             geometry = source.geometry()
-            for layer in layers.values():
+            for layer in [layer for kind, layer in layers.items() if kind != "preview"]:
                 for name, value in geometry.items():
                     if not np.array_equal(np.asarray(getattr(layer, name)), np.asarray(value)):
                         setattr(layer, name, value)
@@ -314,14 +307,11 @@ class ResultLayers:
     # ---- notes and tables
 
     def set_convergence(self, has_converged: bool, verdict: str) -> None:
-        """Note in the images of uncertainty whether the chains agree, for files of them."""
-        for layer in [*self._of_kind("boundary"), *self._of_kind("entropy")]:
+        for layer in self.of_kind(*UNCERTAINTY_IMAGES):
             layer.metadata.update({notes.SETTLED: has_converged, notes.VERDICT: verdict})
 
     def show_table(self, tables: list[dict[str, NDArray[Any]]]) -> None:
         """Set the table of clusters as the features of the labels, which napari shows under the mouse."""
-        if not self.label_layers:
-            return
         table = pd.concat([pd.DataFrame(columns) for columns in tables], ignore_index=True)
         # napari shows one row of a label; in a stack that is its largest region.
         table = table.sort_values("pixels", ascending=False).drop_duplicates("index").sort_values("index")
@@ -330,7 +320,7 @@ class ResultLayers:
 
     def show_region_table(self, tables: list[tuple[Position, list[Columns]]]) -> None:
         """Set the tables of the outlined labels, or else of the filled ones: for each position one for each image."""
-        for number, (source, layers) in enumerate(self._by_image()):
+        for number, (source, layers) in enumerate(zip(self.source.members, self._layers, strict=True)):
             layer, regions = layers.get("segmentation"), layers.get("regions")
             if regions is not None and regions.visible:
                 layer = regions
@@ -365,9 +355,10 @@ def stack_tables(letters: Sequence[str], tables: Sequence[tuple[Position, Column
     for name in dict.fromkeys(name for _, columns in tables for name in columns):
         dtype = next(columns[name].dtype for _, columns in tables if name in columns)
         missing = 0 if dtype.kind in "iub" else "" if dtype.kind in "UO" else np.nan
-        absent = [np.full(count, missing, dtype) for count in counts]
-        parts = [columns.get(name, part) for (_, columns), part in zip(tables, absent, strict=True)]
-        stacked[name] = np.concatenate(parts)
+        columns = [
+            columns.get(name, np.full(n, missing, dtype)) for (_, columns), n in zip(tables, counts, strict=True)
+        ]
+        stacked[name] = np.concatenate(columns)
     return stacked
 
 
@@ -389,34 +380,6 @@ def _can_hold(layer: Layer, source: ImageSource, kind: Kind) -> bool:
         return False
     is_writeable = layer.multiscale or (isinstance(data, np.ndarray) and data.flags.writeable)
     return bool(is_writeable and data.dtype == DTYPES[kind])
-
-
-class PreviewLayer:
-    """Layer of coarse labels, until there are better ones; never selected."""
-
-    def __init__(self, viewer: napari.Viewer) -> None:
-        self.viewer = viewer
-        self.preview: Preview | None = None
-        self._layer: Labels | None = None
-
-    def show(self, source: ImageSource, position: Position, preview: Preview) -> None:
-        self.remove()
-        index = source.index(position)
-        axes = [axis for axis, part in enumerate(index) if isinstance(part, slice)]
-        shape = np.array(source.label_shape)
-        shape[axes] = preview.labels.shape
-        data = np.zeros(shape, np.uint16)
-        data[index] = preview.labels
-        look: dict[str, Any] = {"name": f"{source.layer.name} [preview]", "metadata": make_metadata("preview")}
-        look |= {"opacity": float(get_preference("opacity")), **make_coarse_geometry(source, axes, preview.step)}
-        self._layer = add_labels(self.viewer, data, select=False, **look)
-        self._layer.editable = False
-        self.preview = preview
-
-    def remove(self) -> None:
-        layer, self._layer, self.preview = self._layer, None, None
-        if layer is not None and layer in self.viewer.layers:
-            self.viewer.layers.remove(layer)
 
 
 def make_coarse_geometry(source: ImageSource, axes: list[int], step: int) -> dict[str, Any]:

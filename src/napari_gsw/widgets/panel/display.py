@@ -131,9 +131,9 @@ class Display(QWidget):  # type: ignore[misc]
             self.layer_boxes[name].setToolTip(tip + reason)
 
     def _visibility_changed(self, name: str, shown: bool) -> None:
-        if name == "sites":
+        if name == "superpixels":
             self.session.layer_view.outlines_sites = shown
-        _check_quietly(self.show_sites if name == "sites" else self.layer_boxes[name], shown)
+        _check_quietly(self.show_sites if name == "superpixels" else self.layer_boxes[name], shown)
 
     def _want_layers(self) -> None:
         self._change_view(wanted=frozenset(name for name, box in self.layer_boxes.items() if box.isChecked()))
@@ -152,7 +152,7 @@ class Display(QWidget):  # type: ignore[misc]
         seg = self.session.segmentation
         if seg is None or self.session.position is None:
             return
-        layers = seg.layers.pictures("sites")
+        layers = seg.layers.of_kind("superpixels")
         for layer in layers:
             layer.visible = on
         if on and not layers:

@@ -31,7 +31,7 @@ from napari_gsw.widgets.layers.image_source import ImageListSource, ImageSource,
 from napari_gsw.widgets.layers.result_layers import stack_tables
 from napari_gsw.widgets.session.array_run import DisplayOptions
 from napari_gsw.widgets.session.folder_run import FolderRun, PaintedImage
-from napari_gsw.widgets.session.measurements import TableUpdater
+from napari_gsw.widgets.session.layer_view import TableUpdater
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.session import Session
 
@@ -156,12 +156,10 @@ def write_all(seg: Segmentation, view: DisplayOptions, sampling: bool, folder: P
         for position, array_run in seg.array_runs.items():
             stem = "".join(f"{p:03d}." for p in position)
             result = array_run.result()
-            made_by, labels, clusters = dict(result.provenance), None, None
-            if array_run.is_final(view, sampling):
-                labels = array_run.final()
-            else:
-                labels, clusters = array_run.seen(view)
-                made_by["shown"] = view.record(array_run.exports_regions(view))
+            made_by = dict(result.provenance)
+            labels, clusters, shown = array_run.export(view, sampling)
+            if shown is not None:
+                made_by["shown"] = shown
             provenances[" ".join(map(str, position))] = made_by
             if source.is_chunked:
                 all_labels = labels

@@ -25,9 +25,8 @@ from napari_gsw.widgets.common.layer_choosers import LayerCombo
 from napari_gsw.widgets.common.layouts import Section, make_form
 from napari_gsw.widgets.common.setting_widgets import SettingWidget, display_text
 from napari_gsw.widgets.common.text import format_count
-from napari_gsw.widgets.layers.image_source import ImageSource
+from napari_gsw.widgets.layers.image_source import ImageSource, describe_maps
 from napari_gsw.widgets.layers.layer_metadata import is_image, is_labels
-from napari_gsw.widgets.layers.map_layers import describe_maps
 
 # Priors with limits have no formula, only a sum that grows with the square of the number of sites: up to so many it is
 # computed at once, up to so many in the background (some seconds), and for more nothing is shown.

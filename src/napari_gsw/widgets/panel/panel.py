@@ -287,11 +287,11 @@ class SegmentationPanel(DockPanel):
         if self._plan_error:
             return
         if not self.session.is_sampling:
-            self.session.remake(self.form.settings())
+            self.session.apply_settings(self.form.settings())
             return
         try:
             seg = self.session.segmentation
-            is_applied = seg is not None and self.session.retune(self._settings(seg.plan.source))
+            is_applied = seg is not None and self.session.apply_settings(self._settings(seg.plan.source))
         except InputError:
             is_applied = False
         self._show_notice("" if is_applied else "This applies at the next run.")

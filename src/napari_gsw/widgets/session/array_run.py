@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,19 +36,6 @@ class DisplayOptions:
     background: bool = True  # whether it is painted
     ink: str = "own"  # colour of all outlines, or "own" if each has its own
 
-    def record(self, regions: bool) -> dict[str, Any]:
-        """Describe an export for its provenance; the detail only if it is of `regions`."""
-        return {"show": self.show, "detail": self.detail if regions else None, "regions": regions}
-
-
-@dataclass(frozen=True, eq=False)
-class LockedImage:
-    """Label image of what is locked or fixed, and what it was made from."""
-
-    labels: LabelArray
-    numbers: NDArray[np.integer]
-    edits: FixedPixels | None
-
 
 @dataclass(eq=False)
 class ArrayRun:
@@ -64,23 +51,15 @@ class ArrayRun:
     unusable: int = 0  # number of pixels that are NaN or infinite
     n_commands_sent: int = 0  # commands of the user that were submitted
     n_commands_done: int = 0  # and carried out
-    rate: float = 0.0  # sweeps per second in the last run
-    verdict: str = ""  # the last diagnostic summary
-    has_converged: bool = False
-    pictured: FixedPixels | None = None  # what was fixed in the last image of regions
-    newest: Frame | None = None  # left by the worker
-    frame: Frame | None = None  # taken by the window; at first that of the run before
+    frame: Frame | None = None  # the newest; at first that of the run before
     _made: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    _locked_image: LockedImage | None = None
 
     @property
     def is_up_to_date(self) -> bool:
-        """True if all commands are carried out."""
         return self.n_commands_done == self.n_commands_sent
 
     @property
     def sites(self) -> Sites | BlockedLabels:
-        """The present superpixels."""
         sites = self.interactive.problem.sites
         assert sites is not None
         return sites
@@ -100,7 +79,7 @@ class ArrayRun:
 
     def paint(self, numbers: NDArray[np.integer]) -> LabelArray:
         """Make a label image of site labels; labels beyond 16 bits wrap, so that only colours repeat."""
-        return self._paint_values(wrap_to_uint16(numbers))
+        return self._paint(wrap_to_uint16(numbers))
 
     def paint_shown(self, numbers: NDArray[np.integer], background: bool) -> LabelArray:
         """Make a label image in which the background has one label, or none if not `background`, except its locks."""
@@ -112,7 +91,7 @@ class ArrayRun:
         label = int(np.bincount(numbers[free]).argmax()) if background and free.any() else 0
         return self.paint(np.where(free, label, numbers))
 
-    def _paint_values(self, values: NDArray[Any]) -> Any:
+    def _paint(self, values: NDArray[Any]) -> Any:
         """Make an image of a value for each site; the sites may have been split since the values were computed."""
         sites = self.sites
         table = np.concatenate((np.zeros(1, values.dtype), self.interactive.map_to_current_sites(values)))
@@ -129,35 +108,24 @@ class ArrayRun:
         image = self.paint(np.where(locks & (edits.sites == 0), numbers, 0))
         return np.where(edits.fixed > 0, wrap_to_uint16(edits.fixed), image)
 
-    def make_locked_image(self, numbers: NDArray[np.integer]) -> LockedImage | None:
-        """Return what is locked or fixed, the same object until it changes; None while nothing has been."""
-        before, locks, edits = self._locked_image, self.interactive.locks, self.interactive.edits
-        if before is None and not locks.any() and edits is None:
-            return None
-        locked = np.where(locks, self.interactive.map_to_current_sites(numbers), 0)
-        if before is None or before.edits is not edits or not np.array_equal(before.numbers, locked):
-            self._locked_image = LockedImage(self.paint_locked(locks, locked, edits), locked, edits)
-        return self._locked_image
-
     # ---- uncertainty
 
-    def boundary(self, together: NDArray[np.float64]) -> Any:
-        """Make the image of boundary probability; in a chunked image each site has that of its likeliest boundary."""
+    def uncertainty(self, name: str, together: NDArray[np.float64]) -> Any:
+        """Make the image of "boundary" probability or neighbour "entropy"; None before the burn-in is over.
+
+        In a chunked image each site has the probability of its likeliest boundary.
+        """
         problem = self.interactive.problem
         if np.isnan(together).any():
             return None
-        if self.is_chunked:
-            highest = np.zeros(problem.n, np.float32)
-            for ends in problem.edges.T:
-                np.maximum.at(highest, ends, (1 - together).astype(np.float32))
-            return self._paint_values(highest)
-        return make_boundary_image(problem, together, self._of_sites("faces", lambda: find_boundary_faces(problem)))
-
-    def entropy(self, together: NDArray[np.float64]) -> Any:
-        """Make the image of neighbour entropy."""
-        if np.isnan(together).any():
-            return None
-        return self._paint_values(compute_site_entropy(self.interactive.problem, together).astype(np.float32))
+        if name == "entropy":
+            return self._paint(compute_site_entropy(problem, together).astype(np.float32))
+        if not self.is_chunked:
+            return make_boundary_image(problem, together, self._of_sites("faces", lambda: find_boundary_faces(problem)))
+        highest = np.zeros(problem.n, np.float32)
+        for ends in problem.edges.T:
+            np.maximum.at(highest, ends, (1 - together).astype(np.float32))
+        return self._paint(highest)
 
     # ---- regions and objects
 
@@ -183,14 +151,14 @@ class ArrayRun:
         min_pixels = problem.smallest_region(settings.min_region)
         at_detail = detail is not None and summary.is_estimated
         if detail is not None and at_detail:
-            labels = self._paint_values(cast(summary.labels_at_detail(detail)))
+            labels = self._paint(cast(summary.labels_at_detail(detail)))
         elif problem.closed:
-            labels = self._paint_values(cast(numbers))
+            labels = self._paint(cast(numbers))
         elif settings.view == "objects" and not self.is_chunked:
             labels = cast(find_objects(problem, numbers, min_pixels, settings.neck, summary.named_seeds))
         else:
             regions = summary.regions_in(numbers, self.interactive.locks)
-            labels = self._paint_values(cast(regions.astype(np.int64) + 1))
+            labels = self._paint(cast(regions.astype(np.int64) + 1))
         if summary.edits is None:
             return labels
         return cast(apply_edits(labels, summary.edits, min_pixels, settings.view == "objects" and not at_detail))
@@ -210,34 +178,28 @@ class ArrayRun:
             return show != "current"
         return show == ("best" if self.interactive.settings.consensus == "none" else "consensus")
 
-    def exports_regions(self, view: DisplayOptions) -> bool:
-        """Return whether regions are exported, or else clusters.
+    def export(
+        self, view: DisplayOptions, sampling: bool
+    ) -> tuple[Any, NDArray[np.integer] | None, dict[str, Any] | None]:
+        """Return the displayed label image in 32 bits, the clusters (n,) under it, and a record for its provenance.
 
-        Objects always are, because labels of their clusters mean nothing. Otherwise what is outlined is exported,
+        The latter two are None if that is what a run ends with; during a run, its current state counts as that.
+        Objects are exported rather than clusters, whose labels mean nothing. Otherwise what is outlined is exported,
         except that clusters with labels chosen by the user keep these.
         """
-        objects = self.interactive.settings.view == "objects" and not self.interactive.problem.closed
-        outlined = view.detail is not None or not self.interactive.keeps_displayed_labels
-        return objects or ("regions" in view.wanted and outlined)
-
-    def is_final(self, view: DisplayOptions, sampling: bool) -> bool:
-        """Return whether the display shows what a run ends with; during a run, its current state counts as that."""
-        if self.is_chunked:
-            return True
-        state = self.ends_with(view.show) or (sampling and view.show == "current")
-        outlined = self.interactive.settings.view != "clusters" or self.interactive.edits is not None
-        usual = self.exports_regions(view) == (outlined and not self.interactive.keeps_displayed_labels)
-        return state and usual and (view.detail is None or not self.exports_regions(view))
-
-    def seen(self, view: DisplayOptions) -> tuple[LabelArray, NDArray[np.integer]]:
-        """Return the displayed labels for an export in 32 bits, and the labels (n,) of the clusters under them."""
-        numbers = self.interactive.shown(view.show)
-        if self.exports_regions(view):
-            return self._regions(numbers, view.detail, to_uint32), numbers
-        return self._paint_values(to_uint32(numbers)), numbers
+        interactive, keeps_labels = self.interactive, self.interactive.keeps_displayed_labels
+        outlined = "regions" in view.wanted and (view.detail is not None or not keeps_labels)
+        regions = outlined or (interactive.settings.view == "objects" and not interactive.problem.closed)
+        ends_outlined = interactive.settings.view != "clusters" or interactive.edits is not None
+        is_end = self.ends_with(view.show) or (sampling and view.show == "current")
+        is_end &= regions == (ends_outlined and not keeps_labels) and (view.detail is None or not regions)
+        if self.is_chunked or is_end:
+            return self.final(), None, None
+        numbers = interactive.shown(view.show)
+        labels = self._regions(numbers, view.detail, _to_uint32) if regions else self._paint(_to_uint32(numbers))
+        return labels, numbers, {"show": view.show, "detail": view.detail if regions else None, "regions": regions}
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:
-        """Measure the regions of a partition, site by site."""
         run, sites = self.interactive, self.sites
         if isinstance(sites, BlockedLabels):
             assert run.problem.graph is not None
@@ -273,7 +235,6 @@ class ArrayRun:
         return lambda: [measure_image(index) for index in range(len(images))]
 
     def traces(self) -> list[Trace]:
-        """Return the traces of the chains."""
         return [make_trace(trace, len(trace)) for trace in self.interactive.traces]
 
     def provenance(self) -> dict[str, Any]:
@@ -286,15 +247,6 @@ class ArrayRun:
         return make_result(self.interactive.summary, self.provenance())
 
 
-def count_corrections(changes: Sequence[Mapping[str, Any]]) -> int:
-    """Count the corrections in effect: an undo takes one back.
-
-    >>> count_corrections([{"what": "paint"}, {"what": "undo"}, {"what": "redo"}, {"what": "lock"}])
-    2
-    """
-    return max(0, sum(-1 if change["what"] == "undo" else change["what"] != "steering" for change in changes))
-
-
 def count_labels(labels: LabelArray) -> int:
     """Count the labels other than 0 of a label image."""
     if isinstance(labels, LazySiteImage):
@@ -302,7 +254,7 @@ def count_labels(labels: LabelArray) -> int:
     return int(np.count_nonzero(np.bincount(labels.ravel())[1:]))
 
 
-def to_uint32(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
+def _to_uint32(numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
     """Convert labels to 32 bits, which suffice for every site and object."""
     return numbers.astype(np.uint32)
 
@@ -330,13 +282,15 @@ class Frame:
     traces: list[NDArray[np.float64]]  # (sweeps, 3) log posterior, clusters, entropy of their sizes, of each chain
     marks: tuple[int, ...]  # sweeps of corrections
     corrections: int  # number in effect
-    rate: float  # sweeps per second so far
     boundary: NDArray[np.float32] | None = None
     entropy: NDArray[np.float32] | None = None
     regions: LabelArray | None = None  # or objects, see `kind`
-    locked: LockedImage | None = None  # what is locked or fixed; None if nothing has been so far
+    locked: LabelArray = (
+        None  # what is locked or fixed, the same array until it changes; None if nothing has been so far
+    )
     n_regions: int = 0  # 0 if unknown
     kind: str = "region"
+    rate: float = 0.0  # sweeps per second
     verdict: str = ""  # diagnostic summary
     has_converged: bool = False
     edits: FixedPixels | None = None  # objects or regions that the user has fixed

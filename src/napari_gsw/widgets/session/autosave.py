@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import platformdirs
 import psutil
@@ -44,13 +44,6 @@ _own_paths: set[Path] = set()
 _released: set[Autosave] = set()
 
 
-class Restorable(NamedTuple):
-    """A session that can be restored."""
-
-    path: Path
-    title: str
-
-
 class Autosaver(QObject):  # type: ignore[misc]
     """Saves the current segmentation."""
 
@@ -64,8 +57,6 @@ class Autosaver(QObject):  # type: ignore[misc]
         # Returns more state of the window to be saved, ready for JSON.
         self.words: Callable[[], Mapping[str, Any]] = dict
         self._autosave: Autosave | None = None
-        self._images: tuple[SavedImage, ...] = ()
-        self._window: dict[str, Any] = {}
         self._segmentation: Segmentation | None = None
         controller.launched.connect(self._begin)
 
@@ -95,23 +86,22 @@ class Autosaver(QObject):  # type: ignore[misc]
         return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.words()}
 
     def _begin(self) -> None:
+        """Have a run save its chains between two sweeps when that is due."""
         seg, run = self.controller.segmentation, self.controller.run
         if seg is None or run is None or not get_preference("autosave"):
             return
-        if seg is not self._segmentation:
+        if seg is not self._segmentation or self._autosave is None:
             self._release()
             self._autosave = Autosave(new_autosave(), tell=self._refuse)
             self._segmentation = seg
-        self._images, self._window = self._describe(seg)
-        run.keep = lambda at_once: self._keep(run.array_runs, run.abandoned or not run.stopping, at_once)
+        autosave, (images, window) = self._autosave, self._describe(seg)
 
-    def _keep(self, array_runs: Mapping[Position, ArrayRun], running: bool, at_once: bool) -> None:
-        """Save if it is due; called by the run between two sweeps with the chains that it has reached."""
-        autosave, seg = self._autosave, self._segmentation
-        if autosave is None or seg is None or not (at_once or autosave.due):
-            return
-        images, window = self._images, {**self._window, RUNNING: running}
-        autosave.save(lambda: _make_session({**seg.array_runs, **array_runs}, images, window))
+        def keep(at_once: bool) -> None:
+            if at_once or autosave.due:
+                state = {**window, RUNNING: run.abandoned or not run.stopping}
+                autosave.save(lambda: _make_session({**seg.array_runs, **run.array_runs}, images, state))
+
+        run.keep = keep
 
     def _refuse(self, reason: str) -> None:
         with suppress(RuntimeError):  # the window is closed
@@ -188,11 +178,11 @@ def discard_autosave(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def list_restorable() -> Iterator[Restorable]:
-    """Yield the autosaves that no window uses, newest first; each file is opened when it is asked for."""
+def list_restorable() -> Iterator[tuple[Path, str]]:
+    """Yield the autosaves that no window uses with their titles, newest first; each is opened when it is asked for."""
     for path in _list_abandoned():
         if (title := read_title(path)) is not None:
-            yield Restorable(path, title)
+            yield path, title
 
 
 def _list_abandoned() -> list[Path]:
@@ -206,7 +196,6 @@ def _list_abandoned() -> list[Path]:
 
 @cache
 def _machine() -> str:
-    """Return a short name of this machine."""
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 

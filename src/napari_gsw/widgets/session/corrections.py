@@ -1,12 +1,14 @@
 """Corrections by the user as commands to the chain that can be undone: scribbles, locks, edits of objects.
 
 A scribble on objects or regions, or a key there (accept, merge, cut, delete, draw), is interpreted for the displayed
-labels (:mod:`napari_gsw.core.posterior.object_edits`), shown at once, and handed to the chain.
+labels (:mod:`napari_gsw.core.posterior.object_edits`), shown at once, and handed to the chain. The answer to a query,
+which is computed as a command between two sweeps, is a correction like any scribble.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -15,10 +17,11 @@ from napari.layers import Labels
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, Signal
 
-from napari_gsw.core.array_types import PointArray
+from napari_gsw.core.array_types import BoolArray, PointArray
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
 from napari_gsw.core.model.problem import site_pixels
+from napari_gsw.core.posterior.active_learning import Query, next_query
 from napari_gsw.core.posterior.object_edits import (
     Edit,
     Tool,
@@ -30,9 +33,9 @@ from napari_gsw.core.posterior.object_edits import (
 from napari_gsw.core.sites.scribbles import Scribble, make_scribble, trace_path
 from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.common.undo import UndoStack
-from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.cursor import find_label
 from napari_gsw.widgets.layers.image_source import Position
+from napari_gsw.widgets.layers.lazy_labels import Brush
 from napari_gsw.widgets.session.array_run import ArrayRun, wrap_to_uint16
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_worker import Command, RunController
@@ -66,16 +69,13 @@ class CorrectionStep:
         finally:
             self._refused = len(interactive.log.corrections) == before
 
-    def undo(self) -> None:
-        self._submit(InteractiveRun.undo)
-
-    def redo(self) -> None:
-        self._submit(InteractiveRun.redo)
-
-    def _submit(self, command: Command) -> None:
+    def undo(self, command: Command = InteractiveRun.undo) -> None:
         self.owner.layer_view.show_current()
         # It may have been refused after the user has asked for its undo.
         self.owner.controller.submit(self._position, lambda run: None if self._refused else command(run))
+
+    def redo(self) -> None:
+        self.undo(InteractiveRun.redo)
 
 
 class Corrections(QObject):  # type: ignore[misc]
@@ -96,9 +96,15 @@ class Corrections(QObject):  # type: ignore[misc]
     def keep_strokes(self, keep: bool) -> None:
         self.lock_strokes = keep
 
+    def submit(self, position: Position | None, command: Command) -> None:
+        """Have a correction made to the chain at a position, as a step that can be undone."""
+        if position is not None and (array_run := self.controller.get_array_run(position)) is not None:
+            step = CorrectionStep(self, position, array_run.interactive)
+            self.controller.submit(position, partial(step.carry_out, command=command))
+            self.steps.push(step)
+
     def lock_painted(self) -> None:
-        """Lock every painted site that is not locked yet."""
-        self._correct(lambda run: run.lock(np.flatnonzero(run.painted & ~run.locks)))
+        self.submit(self.controller.position, lambda run: run.lock(np.flatnonzero(run.painted & ~run.locks)))
 
     def lock_label(self, number: int) -> None:
         """Lock a label as it is displayed, which may be in another state than the newest."""
@@ -110,36 +116,23 @@ class Corrections(QObject):  # type: ignore[misc]
             run.lock(np.flatnonzero(free & (run.display_labels == number)))
             run.paint(np.flatnonzero(free & (run.display_labels != number)), number, True)
 
-        self._correct(lock)
+        self.submit(self.controller.position, lock)
 
     def unlock(self, number: int | None = None) -> None:
-        self._correct(
-            lambda run: run.unlock(np.flatnonzero(run.locks if number is None else run.display_labels == number))
-        )
+        def unlock(run: InteractiveRun) -> None:
+            run.unlock(np.flatnonzero(run.locks if number is None else run.display_labels == number))
+
+        self.submit(self.controller.position, unlock)
 
     def name_sites(self, position: Position, sites: Sequence[int], number: int) -> None:
         self.layer_view.leave_history()
         self.submit(position, partial(InteractiveRun.paint, sites=sites, number=number, lock=True))
 
     def go_on_from_view(self) -> None:
-        """Continue the chain from the displayed earlier sweep."""
-        numbers = self.layer_view.viewed
-        if numbers is not None:
+        if (numbers := self.layer_view.viewed) is not None:
             self.layer_view.leave_history()
-            self._correct(lambda run: run.revert_to(numbers))
+            self.submit(self.controller.position, lambda run: run.revert_to(numbers))
             self.changed.emit()
-
-    def _correct(self, command: Command) -> None:
-        position = self.controller.position
-        if position is not None:
-            self.submit(position, command)
-
-    def submit(self, position: Position, command: Command) -> None:
-        """Have a correction made to the chain at a position, as a step that can be undone."""
-        if (array_run := self.controller.get_array_run(position)) is not None:
-            step = CorrectionStep(self, position, array_run.interactive)
-            self.controller.submit(position, partial(step.carry_out, command=command))
-            self.steps.push(step)
 
     # ---- the brush
 
@@ -159,27 +152,34 @@ class Corrections(QObject):  # type: ignore[misc]
         self.layer_view.brushes.clear()
 
     def _add_scribble(self, layer: Labels, path: NDArray[np.float64]) -> None:
-        """Find the sites that new paint on a layer covers, and hand them to the chain."""
         seg = self.controller.segmentation
         if seg is None or not seg.layers.label_layers:
             return
         for position, written in list(seg.written.items()):
-            array_run = seg.array_runs.get(position)
-            if array_run is None:
+            if (array_run := seg.array_runs.get(position)) is None:
                 continue
             painted = seg.layers.labels_at(position)
             problem = array_run.interactive.problem
             path_here, size = seg.layers.path_at(layer, path, position), site_pixels(problem).astype(np.int64)
             stroke = make_scribble(problem.site_image, written, painted, path_here, size)
-            if not stroke.sites.size:
-                if not np.array_equal(painted, written):  # paint where there is no site
-                    self.layer_view.write(position, written)
-                continue
-            self.layer_view.leave_history()
-            self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
-            # Shown at once, until the chain has followed.
-            self.layer_view.write(position, self._snap_to_sites(array_run, stroke, written))
-            self.changed.emit()
+            if stroke.sites.size:
+                self.layer_view.leave_history()
+                self._draw(position, stroke)
+                # Shown at once, until the chain has followed.
+                self.layer_view.write(position, self._snap_to_sites(array_run, stroke, written))
+                self.changed.emit()
+            elif not np.array_equal(painted, written):  # paint where there is no site
+                self.layer_view.write(position, written)
+
+    def _draw(self, position: Position, stroke: Scribble) -> None:
+        self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
+
+    def _add_late_paint(self, position: Position, paint: NDArray[np.uint16]) -> None:
+        if (array_run := self.controller.get_array_run(position)) is not None:
+            stroke = make_scribble(array_run.interactive.problem.site_image, np.zeros_like(paint), paint)
+            if stroke.sites.size:
+                self._draw(position, stroke)
+                self.changed.emit()
 
     def _confirm_label(self, layer: Labels, path: NDArray[np.float64]) -> None:
         """Lock the sites under a scribble with the label that they have, if scribbles are locked."""
@@ -187,25 +187,13 @@ class Corrections(QObject):  # type: ignore[misc]
         if seg is None or not self.lock_strokes or not layer.selected_label:
             return
         for position, array_run in seg.array_runs.items():
-            interactive, path_here = array_run.interactive, seg.layers.path_at(layer, path, position)
-            if not len(path_here):
-                continue
-            sites = interactive.problem.site_image
-            pixels = tuple(trace_path(sites.shape, path_here).T)
+            sites = array_run.interactive.problem.site_image
+            pixels = tuple(trace_path(sites.shape, seg.layers.path_at(layer, path, position)).T)
             has_label = seg.layers.labels_at(position)[pixels] == layer.selected_label
             confirmed = np.unique(sites[pixels][has_label]) - 1
             confirmed = confirmed[confirmed >= 0]
-            if len(confirmed) and not interactive.locks[confirmed].all():
+            if not array_run.interactive.locks[confirmed].all():
                 self.name_sites(position, confirmed.tolist(), int(layer.selected_label))
-
-    def _add_late_paint(self, position: Position, paint: NDArray[np.uint16]) -> None:
-        """Take paint from before the first frame of a chain as a scribble."""
-        if (array_run := self.controller.get_array_run(position)) is None:
-            return
-        stroke = make_scribble(array_run.interactive.problem.site_image, np.zeros_like(paint), paint)
-        if stroke.sites.size:
-            self.submit(position, partial(InteractiveRun.draw, stroke=stroke, lock=self.lock_strokes))
-            self.changed.emit()
 
     @staticmethod
     def _snap_to_sites(array_run: ArrayRun, stroke: Scribble, written: NDArray[np.uint16]) -> NDArray[np.uint16]:
@@ -228,11 +216,9 @@ class Corrections(QObject):  # type: ignore[misc]
     def _replace_data(self, layer: Labels) -> None:
         """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
         seg = self.controller.segmentation
-        if seg is None or not seg.layers.label_layers:
-            return
-        if seg.layers.fits(layer):
+        if seg is not None and seg.layers.fits(layer):
             self._add_scribble(layer, np.empty((0, layer.ndim)))
-        else:
+        elif seg is not None:
             self.detached.emit()
 
 
@@ -247,7 +233,6 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.corrections, self.layer_view, self.controller = corrections, corrections.layer_view, corrections.controller
         # What the next scribble does: "merge", "cut" or "draw"; None for what its label means.
         self.tool: Action | None = None
-        self._is_taking_tool = False
         self._brush_size = 0.0
         self.layer_view.regions_added.connect(self.attach)
         self.layer_view.layer_gone.connect(self._layer_gone)
@@ -276,15 +261,14 @@ class ObjectEditor(QObject):  # type: ignore[misc]
 
     def detach(self) -> None:
         """Stop watching the layer, without a signal: Qt may have destroyed the panel already."""
-        layer = self.layer
-        if layer is None or self.layer_view.region_brush is None:
+        if (brush := self.layer_view.region_brush) is None:
             return
-        self.layer_view.region_brush.detach()
+        brush.detach()
         self.layer_view.region_brush = None
-        for event in (layer.events.mode, layer.events.selected_label):
+        for event in (brush.layer.events.mode, brush.layer.events.selected_label):
             event.disconnect(self._drop_tool)
         for key in EDIT_KEYS.values():
-            layer.bind_key(key, None)
+            brush.layer.bind_key(key, None)
         self.tool = None
 
     def act(self, action: Action) -> None:
@@ -293,34 +277,35 @@ class ObjectEditor(QObject):  # type: ignore[misc]
             self._do(action, int(self.layer.selected_label))
 
     def _do(self, action: Action, number: int) -> None:
-        if action in ("merge", "cut", "draw"):
-            self.take(None if self.tool == action else action)
-        elif (position := self.controller.position) is not None and (shown := self._shown()) is not None:
+        position = self.controller.position
+        seg = self.controller.segmentation
+        shown = None if seg is None or position is None else seg.written_regions.get(position)
+        if shown is None or position is None:
+            return  # there are no regions yet
+        if action in ("accept", "delete"):
             edit = accept_object if action == "accept" else delete_object
             self._try(position, lambda: edit(shown, number, self._are_objects(position)))
+        else:
+            self._take(None if self.tool == action else action, find_unused_labels(shown)[0])
 
-    def take(self, tool: Action | None) -> None:
-        layer, shown = self.layer, self._shown()
-        if layer is None or shown is None:
+    def _take(self, tool: Action | None, label: int) -> None:
+        if (layer := self.layer) is None:
             return
         self.layer_view.viewer.layers.selection.active = layer
-        if self.tool in ("merge", "cut"):
-            layer.brush_size = self._brush_size
-        self._is_taking_tool = True
+        self._drop_tool()
         if tool is None:
             layer.mode = "pan_zoom"
-        else:
-            layer.mode = "erase" if tool == "cut" else "paint"
-            layer.selected_label = find_unused_labels(shown)[0]
-            if tool != "draw":
-                self._brush_size, layer.brush_size = layer.brush_size, THIN
-        self._is_taking_tool = False
+            return
+        layer.mode = "erase" if tool == "cut" else "paint"
+        layer.selected_label = label
+        if tool != "draw":
+            self._brush_size, layer.brush_size = layer.brush_size, THIN
         self.tool = tool
         self.changed.emit()
 
     def _drop_tool(self, event: Any = None) -> None:
-        """Drop the tool when the user chooses another mode or label in the controls of the layer."""
-        if self._is_taking_tool or self.tool is None:
+        """Drop the tool, as when the user chooses another mode or label in the controls of the layer."""
+        if self.tool is None:
             return
         if self.tool != "draw" and self.layer is not None:
             self.layer.brush_size = self._brush_size
@@ -347,22 +332,19 @@ class ObjectEditor(QObject):  # type: ignore[misc]
     def _replace_data(self) -> None:
         """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
         seg, layer = self.controller.segmentation, self.layer
-        if seg is None or layer is None:
-            return
-        if seg.layers.fits(layer):
+        if seg is not None and layer is not None and seg.layers.fits(layer):
             self._apply_scribble(np.empty((0, layer.ndim)))
-        else:
+        elif layer is not None:
             self.layer_view.layer_removed(layer)
 
     def _try(self, position: Position, make_edit: Callable[[], Edit | None]) -> None:
         """Show an edit and hand it to the chain, or report why it is not possible."""
-        seg = self.controller.segmentation
-        assert seg is not None
+        array_run = self.controller.get_array_run(position)
+        assert array_run is not None
         try:
-            edit = make_edit()
-            if edit is None:
+            if (edit := make_edit()) is None:
                 return
-            seg.array_runs[position].interactive.check_edit()
+            array_run.interactive.check_edit()
         except InputError as reason:
             self.refused.emit(str(reason))
             return
@@ -371,13 +353,7 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.layer_view.write_regions(position, edit.after)
         self.corrections.changed.emit()
 
-    def _shown(self) -> Any:
-        """Return the label image of the displayed regions; None if there are none yet."""
-        seg, position = self.controller.segmentation, self.controller.position
-        return None if seg is None or position is None else seg.written_regions.get(position)
-
     def _are_objects(self, position: Position) -> bool:
-        """Return whether objects on a background are displayed."""
         array_run = self.controller.get_array_run(position)
         return array_run is not None and array_run.frame is not None and array_run.frame.kind == "object"
 
@@ -385,3 +361,130 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         if name == "regions":
             self.detach()
             self.changed.emit()
+
+
+# Smallest probability with which a superpixel counts as following the answer.
+FOLLOWS = 0.5
+# Labels in the layer of the query.
+ASKED, FOLLOWING = 1, 2
+# Largest number of candidate labels in the text.
+MAX_NAMED = 3
+
+
+class ActiveLearning(QObject):  # type: ignore[misc]
+    """Queries about the current segmentation, until the user stops them."""
+
+    changed = Signal()  # another query, or none
+
+    def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.corrections, self.layer_view, self.controller = corrections, corrections.layer_view, corrections.controller
+        self.active = False  # whether the user wants queries
+        self.question: Query | None = None  # None while the next is computed
+        self._position: Position = ()
+        self._nothing_left = False
+        self._is_submitted = False
+        self._reply: tuple[Position, InteractiveRun, Query | None] | None = None  # left by the worker
+        self._skipped: dict[Position, BoolArray] = {}
+        corrections.changed.connect(self._ask_again)
+
+    @property
+    def text(self) -> str:
+        """The query as a sentence, or why there is none; empty if the user wants none."""
+        if not self.active:
+            return ""
+        if self.question is not None:
+            candidates = zip(self.question.numbers.tolist(), self.question.probabilities.tolist(), strict=True)
+            names = [f"{number} ({100 * p:.0f} %)" for number, p in candidates]
+            return f"Which label is this? {', '.join(names[:MAX_NAMED])}"
+        if self._nothing_left:
+            return "There is nothing left to ask."
+        if self.controller.run is None:
+            return "Press Run: too little is known yet for a question."
+        return "Looking for the next question ..."
+
+    def start(self) -> None:
+        self.active, self._nothing_left, self._is_submitted, self._reply = True, False, False, None
+        self._skipped.clear()
+        self.update()
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """Stop asking; also when Qt has destroyed the panel already."""
+        was_active, self.active, self.question = self.active, False, None
+        if (seg := self.controller.segmentation) is not None:
+            seg.layers.remove("question")
+        if was_active:
+            with suppress(RuntimeError):
+                self.changed.emit()
+
+    def answer(self, number: int | None = None) -> None:
+        """Give the superpixel an existing label, or the most probable one for None."""
+        question, array_run = self.question, self.controller.get_array_run(self._position)
+        if question is None or array_run is None or array_run.frame is None:
+            return
+        number = int(question.numbers[0]) if number is None else number
+        if number in question.numbers or number in array_run.frame.numbers:
+            self._close()
+            self.corrections.name_sites(self._position, [question.site], number)
+            self.changed.emit()
+
+    def skip(self) -> None:
+        """Ask about something else, and not about superpixels that would have followed the answer."""
+        if self.question is not None:
+            skipped = self.question.propagation >= FOLLOWS
+            skipped[self.question.site] = True
+            self._skipped[self._position] = skipped | self._skipped.get(self._position, False)
+            self._close()
+            self.update()
+            self.changed.emit()
+
+    def update(self) -> None:
+        """Show the next query if it has been computed, or have it computed once the chain allows it."""
+        if not self.active or self.question is not None:
+            return
+        controller, reply, self._reply = self.controller, self._reply, None
+        if reply is not None:
+            self._is_submitted = False
+            array_run = controller.get_array_run(reply[0])
+            # A query from before a correction may already be answered.
+            if array_run is not None and array_run.interactive is reply[1] and array_run.is_up_to_date:
+                self._show(reply[0], reply[2])
+                return
+        position, array_run, frame = controller.position, controller.array_run, controller.frame
+        if self._is_submitted or self._nothing_left or position is None or frame is None or not frame.is_estimated:
+            return
+        if array_run is not frame.array_run or frame.n_commands_done != array_run.n_commands_sent:
+            return
+        skipped, self._is_submitted = self._skipped.get(position), True
+
+        def compute(interactive: InteractiveRun) -> None:
+            is_current = skipped is not None and len(skipped) == interactive.problem.n
+            numbers = interactive.named(interactive.summary.partition)
+            query = next_query(interactive.summary, skipped if is_current else None, numbers)
+            self._reply = position, interactive, query
+
+        controller.submit(position, compute)
+
+    def _show(self, position: Position, question: Query | None) -> None:
+        seg, array_run = self.controller.segmentation, self.controller.get_array_run(position)
+        self.question, self._position, self._nothing_left = question, position, question is None
+        if question is not None and seg is not None and array_run is not None and seg.layers.labels is not None:
+            values = np.where(question.propagation >= FOLLOWS, FOLLOWING, 0)
+            values[question.site] = ASKED
+            image = np.asarray(array_run.paint(values))
+            seg.layers.show_question(position, image)
+            seg.layers.centre_view(position, image, ASKED)
+        self.changed.emit()
+
+    def _ask_again(self) -> None:
+        """Compute the query anew after any correction: a scribble is an answer, too."""
+        if self.active:
+            self._nothing_left = False
+            self._close()
+            self.changed.emit()
+
+    def _close(self) -> None:
+        self.question = None
+        if (seg := self.controller.segmentation) is not None:
+            seg.layers.hide_question()

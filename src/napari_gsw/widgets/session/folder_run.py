@@ -66,14 +66,9 @@ class FolderRun(QObject):  # type: ignore[misc]
         return sum(row["status"] in (DONE, FAILED) for row in self.rows)
 
     def start(
-        self,
-        folder: Path,
-        output: Path,
-        preset: str,
-        settings: Settings,
-        seed: int,
+        self, folder: Path, output: Path, preset: str, settings: Settings, seed: int,
         painted: PaintedImage | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if output.resolve() == folder.resolve():
             raise InputError("results go into another folder than the images")
         # Axes and spacing are those of each file.
@@ -121,7 +116,6 @@ class FolderRun(QObject):  # type: ignore[misc]
             threading.Thread(target=process.wait, name="napari-gsw-folder", daemon=True).start()
 
     def _poll(self) -> None:
-        """Read the journal of the process and see whether it has ended."""
         code = None if self._process is None else self._process.poll()
         known = self._journal.read()
         rows = make_report({name: known.get(name, (None, None))[0] for name in self._names})

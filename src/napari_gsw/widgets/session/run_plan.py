@@ -26,8 +26,7 @@ from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import with_shared_moves
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import find_scribbled_sites
-from napari_gsw.widgets.layers.image_source import ImageSource, Position
-from napari_gsw.widgets.layers.map_layers import read_maps
+from napari_gsw.widgets.layers.image_source import ImageSource, Position, read_maps
 from napari_gsw.widgets.layers.result_layers import ResultLayers
 from napari_gsw.widgets.session.array_run import ArrayRun
 
@@ -58,18 +57,19 @@ class RunPlan:
         return RunPlan(self.source, self.settings, -1)
 
     def same_sites(self, other: RunPlan) -> bool:
+        arrays: tuple[Any, ...] = (self.sites_data, *self.mask_data)
+        others: tuple[Any, ...] = (other.sites_data, *other.mask_data)
         if self.sites is not other.sites or self.source.key != other.source.key:
             return False
-        if len(self.mask_data) != len(other.mask_data) or not all(map(np.array_equal, self.mask_data, other.mask_data)):
+        if len(arrays) != len(others) or not all(map(np.array_equal, arrays, others)):
             return False
-        if self.sites is not None:
-            return bool(np.array_equal(self.sites_data, other.sites_data))  # type: ignore[arg-type]
         made_from = sites_source(self.settings, self.maps)
-        if made_from != sites_source(other.settings, other.maps):
-            return False
-        sections = ["image", "superpixels"] if made_from == "image" else ["image", "superpixels", "evidence"]
-        is_same_map = made_from == "image" or self.maps.get(made_from) is other.maps.get(made_from)
-        return is_same_map and _have_same_sections(self.settings, other.settings, *sections)
+        sections = ["image", "superpixels"] + ([] if made_from == "image" else ["evidence"])
+        return self.sites is not None or (
+            made_from == sites_source(other.settings, other.maps)
+            and (made_from == "image" or self.maps.get(made_from) is other.maps.get(made_from))
+            and _have_same_sections(self.settings, other.settings, *sections)
+        )
 
     def same_problem(self, other: RunPlan) -> bool:
         """Return whether a chain of one plan can continue as one of the other: only its moves may differ."""
@@ -122,9 +122,9 @@ class Segmentation:
                 before = None
             if before is not None and plan.same_problem(before.plan) and _update_settings(before, plan.settings):
                 jobs.append((position, before))
-                continue
-            paint = self.taken_paint[position] = self._find_paint(position) if before is None else None
-            jobs.append((position, partial(make_array_run, plan, position, before, paint)))
+            else:
+                paint = self.taken_paint[position] = self._find_paint(position) if before is None else None
+                jobs.append((position, partial(make_array_run, plan, position, before, paint)))
         self.plan = plan
         return jobs
 
@@ -132,19 +132,17 @@ class Segmentation:
         """Return what was painted after the first chain at a position was begun and before its first frame."""
         if position in self.written or position not in self.taken_paint:
             return None
-        paint, taken = self._find_paint(position), self.taken_paint.pop(position)
-        if paint is not None and taken is not None:
-            paint[paint == taken] = 0
-        return paint if paint is not None and paint.any() else None
+        taken = self.taken_paint.pop(position)
+        return self._find_paint(position, known=taken)
 
-    def _find_paint(self, position: Position) -> NDArray[np.uint16] | None:
-        """Return what the user has painted where no chain has been yet."""
+    def _find_paint(self, position: Position, known: NDArray[np.uint16] | None = None) -> NDArray[np.uint16] | None:
+        """Return what the user has painted beyond what was written, or is `known`; None if it is nothing."""
         layers = self.layers.label_layers
         if not layers or layers[0].multiscale:  # napari does not allow painting on a pyramid
             return None
         paint = np.array(self.layers.labels_at(position))
-        if (written := self.written.get(position)) is not None:
-            paint[paint == written] = 0
+        if (before := self.written.get(position, known)) is not None:
+            paint[paint == before] = 0
         return paint if paint.any() else None
 
 
@@ -159,20 +157,12 @@ def _update_settings(array_run: ArrayRun, settings: Settings) -> bool:
 
 
 def make_array_run(
-    plan: RunPlan,
-    position: Position,
-    before: ArrayRun | None,
-    paint: NDArray[np.uint16] | None,
-    report: StageReport,
-    show: PreviewReport,
-) -> ArrayRun:
+    plan: RunPlan, position: Position, before: ArrayRun | None, paint: NDArray[np.uint16] | None,
+    report: StageReport, show: PreviewReport,
+) -> ArrayRun:  # fmt: skip
     """Prepare one array and start its chains, as ``gsw.segment`` does; then carry over what the user has done.
 
-    Parameters
-    ----------
-    before : the run that it replaces, if any.
-    paint : what was painted before there was any run.
-    show : called with a preview of a large image.
+    That is in the run `before` that it replaces, or was painted when there was none. `show` is called with a preview.
     """
     source = plan.source
     is_plain = not (source.is_chunked or source.shares_labels)
@@ -212,9 +202,10 @@ def make_array_run(
         seeds = locked if run.locks.any() else None
         if interactive is not None:
             given["init"] = interactive.initial.init
+        elif seeds is not None:
+            given["seeds"] = seeds
         else:
             given.pop("seeds", None)
-            given |= {} if seeds is None else {"seeds": seeds}
     if interactive is None:
         interactive = InteractiveRun(problem, plan.settings, plan.seed, seeds, None, closed)
     if kept is not None and not same_sites:  # locked scribbles take precedence over the sites that they had
@@ -357,7 +348,6 @@ def restore_runs(plan: RunPlan, session: SavedSession) -> dict[Position, ArrayRu
 
 
 def _find_runs(source: ImageSource, session: SavedSession) -> list[tuple[Position, SavedRun]]:
-    """Return the saved runs of the arrays of a source."""
     names = {position: format_position(position) for position in itertools.product(*map(range, source.stack_shape))}
     return [(position, session.runs[name]) for position, name in names.items() if name in session.runs]
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import napari
@@ -31,8 +30,10 @@ from napari_gsw.core.settings import Settings
 from napari_gsw.core.threads import count_cores, lower_priority
 from napari_gsw.widgets.common.dock_panel import Connections
 from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.layers.cursor import get_view_position
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions, Frame, count_corrections, count_labels
+from napari_gsw.widgets.layers.result_layers import UNCERTAINTY_IMAGES
+from napari_gsw.widgets.session.array_run import ArrayRun, DisplayOptions, Frame, count_labels
 from napari_gsw.widgets.session.run_plan import ArrayJob, ArrayRunMaker, Segmentation
 
 # Seconds that a paused chain sleeps before it looks for commands.
@@ -45,6 +46,8 @@ UNCERTAINTY_EVERY, TABLE_EVERY, REST, FRAME_REST = 0.5, 1.0, 40.0, 20.0
 SWEEP_FOR = 0.5
 # Seconds to wait at the end for sweeps that are under way.
 LAST_SWEEPS = 1.0
+# Parts of a frame that are made less often than the others, and last those that are there only if wanted.
+SLOW_PARTS = ("boundary", "entropy", "table", "verdict", "has_converged", "rate", "regions", "n_regions")
 # Settings that decide how states are displayed, which show at once even when no chain runs.
 AT_ONCE = ("view", "neck", "min_region", "merge", "join")
 
@@ -71,16 +74,20 @@ class RunWorker:
         self.failure: Exception | None = None  # which ended the run
         # Saves the session between two sweeps if it is due, or at once if its argument is true.
         self.keep: Callable[[bool], None] | None = None
-        self.is_paused = self.stopping = False  # the former if it is paused
+        self.is_paused = self.stopping = False
         self.abandoned = False  # the window was closed during the run
         self.unsaved = False  # there are sweeps since it was last saved at once
-        # Positions whose chains have to go on after a command, when there is no other run.
-        self._woken: set[Position] = set()
         self._commands: deque[tuple[Position, Command]] = deque()
         self._wake = threading.Event()
-        self._steps, self._stale = 0, False
-        self._seconds, self._timed_sweeps, self._frame_due = 0.0, 0, 0.0
-        self._due: dict[tuple[str, Position], float] = {}
+        self._steps, self._stale = (
+            0,
+            False,
+        )  # single sweeps that are wanted; whether the last frame is older than the chain
+        self._seconds, self._timed_sweeps = 0.0, 0
+        # When the next frame may be made, and with which of its slower parts. A scribble is displayed at once; its
+        # table follows when the chain has settled.
+        self._frame_due, self._images_due = 0.0, 0.0
+        self._table_due = time.monotonic() + TABLE_EVERY if commands_only else 0.0
         self.worker = make_worker(self._guard, end=self.abandon)
 
     # ---- called from the GUI thread
@@ -118,7 +125,6 @@ class RunWorker:
             array_run.interactive.ensemble.interrupt()
 
     def submit(self, position: Position, command: Command) -> None:
-        """Have a command carried out on the chain of an array before its next sweep."""
         self._commands.append((position, command))
         self._wake.set()
         self._interrupt()
@@ -145,9 +151,6 @@ class RunWorker:
             finally:
                 self.preview = None
 
-    def _is_abandoned(self) -> bool:
-        return self.abandoned
-
     def _begin_thread(self) -> None:
         """Let the screen go first where the sweeps take all cores."""
         n_chains = [len(run.interactive.ensemble.chains) for run in list(self.array_runs.values())]
@@ -159,40 +162,34 @@ class RunWorker:
             yield
             time.sleep(NAP)
         previous: ArrayRun | None = None
-        for index, (position, job) in enumerate(self.jobs):
+        for index, (position, job) in enumerate(self.jobs):  # to which commands may add
             self.job_index = index
             array_run = job if isinstance(job, ArrayRun) else self._prepare(position, job)
             yield
-            if self._is_abandoned():
-                return
             interactive = array_run.interactive
-            interactive.run_or_resume(self.sweeps)
+            if not self.commands_only or not self.job_index:
+                interactive.run_or_resume(self.sweeps)
+            elif interactive.sweep >= interactive.target:
+                continue
             self.stage = Stage("sampling" if getattr(kernels.advance, "signatures", True) else "start")
             if not self.commands_only:  # which shows what its commands have changed, and nothing before
+                self._images_due = self._table_due = 0.0
                 self._publish(position)
             yield from self._sweep(position, interactive)
-            if self._is_abandoned():
+            if self.abandoned:
                 self._save(True)
                 return
             if self.sweeps and previous is not None and not self.stopping:
                 interactive.match_image(previous.paint(previous.interactive.shown("best")))
             self._publish(position, last=True)
             self._save(not self.commands_only)
+            self._run_commands()  # which came at the very end
             if self.stopping:
                 break
             previous = array_run
-        self._run_commands()
-        while self._woken and not self.stopping:  # by commands for another chain, or that came at the very end
-            position = next(iter(self._woken))
-            interactive = self.array_runs[position].interactive
-            if interactive.sweep < interactive.target:
-                yield from self._sweep(position, interactive)
-                self._publish(position, last=True)
-            self._woken.discard(position)
         yield
 
     def _sweep(self, position: Position, interactive: InteractiveRun) -> Iterator[None]:
-        """Advance a chain to its target, and carry out commands meanwhile."""
         interactive.ensemble.executor, interactive.ensemble.interval = self._threads, SWEEP_FOR
         while True:
             self._run_commands()
@@ -249,19 +246,18 @@ class RunWorker:
                 command(interactive)
                 if self.commands_only and len(interactive.log.corrections) > n_corrections:
                     interactive.resume_after_correction()
-                    self._woken.add(position)
+                    self.jobs.append((position, array_run))
                 is_corrected |= len(interactive.log.actions) > n_actions
             except InputError as reason:
                 self.notices.append(str(reason))
             finally:  # also if it ends the run: an array that waits for a command is never drawn again
                 array_run.n_commands_done += 1
             changed[position] = None
+        end = None if self.commands_only else self.job_index + 1
+        running = [] if self.is_paused or self.stopping else [p for p, _ in self.jobs[self.job_index : end]]
         for position in changed:
             interactive = self.array_runs[position].interactive
-            is_current = self.jobs[self.job_index][0] == position or position in self._woken
-            has_more_sweeps = (
-                is_current and not self.is_paused and not self.stopping and interactive.sweep < interactive.target
-            )
+            has_more_sweeps = position in running and interactive.sweep < interactive.target
             self._publish(position, last=not has_more_sweeps)  # or else another frame follows at once
         if is_corrected:
             self._save(True)
@@ -273,36 +269,39 @@ class RunWorker:
 
     def _publish(self, position: Position, last: bool = False) -> None:
         """Leave a frame of an array in its slot. Slower parts that are not due are those of the frame before."""
-        array_run, view = self.array_runs[position], self.view
+        array_run, view, began = self.array_runs[position], self.view, time.monotonic()
         self.frame_wanted = self._stale = False
-        if self._seconds:
-            array_run.rate = self._timed_sweeps / self._seconds
-        interactive, now = array_run.interactive, time.monotonic()
+        interactive, before = array_run.interactive, array_run.frame
         snapshot, summary, corrections = interactive.snapshot, interactive.summary, interactive.log.corrections
-        numbers = interactive.shown(view.show)
-        slow: dict[str, Any] = {}
-        before = array_run.newest
-        if before is not None and before.array_run is array_run:  # nobody may have drawn it yet
-            wanted = ("regions", "n_regions") if "regions" in view.wanted else ()
-            slow = {name: getattr(before, name) for name in ("boundary", "entropy", "table", *wanted)}
-        is_edited = array_run.pictured is not interactive.edits
-        if view.wanted and (last or is_edited or now > self._due.get(("images", position), 0.0)):
-            array_run.pictured = interactive.edits
-            for name, make_image in (("boundary", array_run.boundary), ("entropy", array_run.entropy)):
-                if name in view.wanted and (image := make_image(snapshot.together)) is not None:
+        locks, edits = interactive.locks, interactive.edits
+        numbers = interactive.map_to_current_sites(interactive.shown(view.show))
+        if before is not None and before.array_run is not array_run:
+            before = None
+        names = SLOW_PARTS if "regions" in view.wanted else SLOW_PARTS[:-2]
+        slow = {} if before is None else {name: getattr(before, name) for name in names}
+        if self._seconds:
+            slow["rate"] = self._timed_sweeps / self._seconds
+        if view.wanted and (last or before is None or before.edits is not edits or began > self._images_due):
+            for name in UNCERTAINTY_IMAGES:
+                if name in view.wanted and (image := array_run.uncertainty(name, snapshot.together)) is not None:
                     slow[name] = image
             if "regions" in view.wanted:
                 regions = array_run.regions(numbers, view.detail, last and array_run.ends_with(view.show))
                 slow |= {"regions": regions, "n_regions": count_labels(regions)}
-            self._due["images", position] = _next_time(now, UNCERTAINTY_EVERY)
-        if self.commands_only:  # a scribble is displayed at once; its table follows when the chain has settled
-            self._due.setdefault(("table", position), now + TABLE_EVERY)
-        if last or now > self._due.get(("table", position), 0.0):
+            self._images_due = _next_time(began, UNCERTAINTY_EVERY)
+        if last or began > self._table_due:
             slow["table"] = array_run.table(numbers, snapshot.together)
-            array_run.verdict, array_run.has_converged = summary.diagnosis.summary, summary.has_converged
-            self._due["table", position] = _next_time(now, TABLE_EVERY)
+            slow |= {"verdict": summary.diagnosis.summary, "has_converged": summary.has_converged}
+            self._table_due = _next_time(began, TABLE_EVERY)
+        locked, locked_numbers = None, np.where(locks, numbers, 0)
+        if before is not None and before.edits is edits:
+            is_same = np.array_equal(np.where(before.locks, before.numbers, 0), locked_numbers)
+            locked = before.locked if is_same else None
+        has_locked = locks.any() or edits is not None or (before is not None and before.locked is not None)
+        if locked is None and has_locked:
+            locked = array_run.paint_locked(locks, locked_numbers, edits)
         began = time.monotonic()
-        frame = Frame(
+        array_run.frame = Frame(
             array_run=array_run,
             n_commands_done=array_run.n_commands_done,
             sweep=interactive.sweep,
@@ -310,25 +309,22 @@ class RunWorker:
             show=view.show,
             labels=array_run.paint_shown(numbers, view.background),
             numbers=numbers,
-            locks=interactive.locks,
+            locks=locks,
             n_clusters=int(np.count_nonzero(np.bincount(numbers))),
             best=snapshot.best.log_posterior,
             best_sweep=snapshot.best.sweep,
             traces=interactive.traces,
             marks=tuple(step["sweep"] for step in corrections),
-            corrections=count_corrections(corrections),
-            rate=array_run.rate,
-            locked=array_run.make_locked_image(numbers),
+            corrections=max(0, sum(-1 if x["what"] == "undo" else x["what"] != "steering" for x in corrections)),
+            locked=locked,
             kind="object" if interactive.settings.view == "objects" and view.detail is None else "region",
-            verdict=array_run.verdict,
-            has_converged=array_run.has_converged,
-            edits=interactive.edits,
+            edits=edits,
             is_estimated=summary.is_estimated,
             provenance=array_run.provenance() if last else None,
             **slow,
         )
         self._frame_due = _next_time(began, 0.0, FRAME_REST)
-        array_run.newest, self.preview = frame, None
+        self.preview = None
 
 
 def _next_time(began: float, every: float, rest: float = REST) -> float:
@@ -368,7 +364,7 @@ class RunController(QObject):  # type: ignore[misc]
 
     @property
     def stage(self) -> Stage | None:
-        return self.run.stage if self.run is not None and not self.run.commands_only else None
+        return self.run.stage if self.run is not None and self.is_sampling else None
 
     def get_array_run(self, position: Position | None) -> ArrayRun | None:
         return None if self.segmentation is None or position is None else self.segmentation.array_runs.get(position)
@@ -381,14 +377,11 @@ class RunController(QObject):  # type: ignore[misc]
             return None
         layer, axes = seg.plan.source.layer, seg.plan.source.stack_axes
         if layer in self.viewer.layers and axes:
-            point = np.asarray(self.viewer.dims.point)[-layer.ndim :]
-            step = np.round(np.asarray(layer.world_to_data(point))).astype(int)
-            displayed = tuple(int(step[a]) for a in axes)
-            if displayed in seg.array_runs:
+            step = get_view_position(self.viewer, layer)["step"]
+            if (displayed := tuple(step[a] for a in axes)) in seg.array_runs:
                 return displayed
-        if run is not None and not run.commands_only and (running := run.jobs[run.job_index][0]) in seg.array_runs:
-            return running
-        return next(iter(seg.array_runs))
+        running = run.jobs[run.job_index][0] if run is not None and self.is_sampling else None
+        return running if running in seg.array_runs else next(iter(seg.array_runs))
 
     @property
     def array_run(self) -> ArrayRun | None:
@@ -416,31 +409,27 @@ class RunController(QObject):  # type: ignore[misc]
         for position in positions:
             self.submit(position, lambda interactive: None)
 
-    def retune(self, settings: Settings) -> bool:
-        """Change the settings of a running chain that may change; return False if others differ, too."""
-        if self.run is None or self.run.commands_only:
-            return False
-        all_taken = True
-        values = {name: value for name, value in settings.to_dict().items() if name in LIVE_SETTINGS}
-        for position, array_run in dict(self.run.array_runs).items():
-            with suppress(InputError):
-                array_run.interactive.settings.replace(**values)  # fails if they contradict the others
-                self.submit(position, partial(_replace_settings, values=values))
-            all_taken &= not array_run.interactive.frozen_settings(settings)
-        return all_taken
+    def apply_settings(self, settings: Settings) -> bool:
+        """Change settings that may change now: of running chains how they move, of others how they are displayed.
 
-    def remake(self, settings: Settings) -> None:
-        """Make regions or objects of chains at rest anew by other settings; a chain that runs is changed."""
-        seg = self.segmentation
-        if seg is None or self.is_sampling:
-            return
-        values = {name: getattr(settings, name) for name in AT_ONCE}
-        present = {position: run.interactive.settings for position, run in seg.array_runs.items()}
-        if settings.view != "clusters" and any(before.view != settings.view for before in present.values()):
+        Return False if others of a running chain differ, too.
+        """
+        seg, is_sampling = self.segmentation, self.is_sampling
+        if seg is None:
+            return False
+        values = {name: getattr(settings, name) for name in (LIVE_SETTINGS if is_sampling else AT_ONCE)}
+        runs = dict(self.run.array_runs if self.run is not None and is_sampling else seg.array_runs)
+        if not is_sampling and any(
+            settings.view not in ("clusters", x.interactive.settings.view) for x in runs.values()
+        ):
             self.set_view(wanted=self.view.wanted | {"regions"})
-        for position, before in present.items():
-            if self.run is not None or any(getattr(before, name) != value for name, value in values.items()):
-                self.submit(position, partial(_replace_settings, values=values))
+        for position, array_run in runs.items():
+            before = array_run.interactive.settings
+            with suppress(InputError):
+                changed = before.replace(**values) != before  # fails if they contradict the others
+                if changed or self.run is not None:
+                    self.submit(position, lambda run: run.update_settings(run.settings.replace(**values)))
+        return not any(array_run.interactive.frozen_settings(settings) for array_run in runs.values())
 
     # ---- the run
 
@@ -480,7 +469,3 @@ class RunController(QObject):  # type: ignore[misc]
                 array_run.n_commands_sent -= 1
                 self.submit(position, command)
         self.ended.emit(run)
-
-
-def _replace_settings(interactive: InteractiveRun, values: Mapping[str, Any]) -> None:
-    interactive.update_settings(interactive.settings.replace(**values))

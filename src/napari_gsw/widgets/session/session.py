@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Layer
+from napari.layers import Image, Layer
 from napari.utils.notifications import show_info
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -23,11 +23,10 @@ from napari_gsw.widgets.common.text import format_error, format_sentence, report
 from napari_gsw.widgets.common.undo import get_undo_stack
 from napari_gsw.widgets.layers.image_source import ImageSource, Position
 from napari_gsw.widgets.layers.layer_metadata import get_layer_kind
-from napari_gsw.widgets.layers.result_layers import ResultLayers
-from napari_gsw.widgets.session.active_learning import ActiveLearning
+from napari_gsw.widgets.layers.result_layers import TOGGLED, ResultLayers
 from napari_gsw.widgets.session.array_run import ArrayRun
 from napari_gsw.widgets.session.autosave import Autosaver
-from napari_gsw.widgets.session.corrections import Corrections, ObjectEditor
+from napari_gsw.widgets.session.corrections import ActiveLearning, Corrections, ObjectEditor
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_plan import RunPlan, Segmentation
 from napari_gsw.widgets.session.run_worker import RunController, RunWorker
@@ -40,22 +39,13 @@ ALLOWED: dict[str, frozenset[str]] = {
     "paused": frozenset({"pause", "step", "stop"}),
     "done": frozenset({"run", "step", "reset", "form"}),
 }
-
-# How many times longer than a frame took to paint the window rests afterwards. Without a graphics card, painting takes
-# as much of the processor as the chain. Soon after a start or a correction, frames of a chain with quick sweeps come
-# first; otherwise the chain does.
-EAGER_REST, MIN_REST, MAX_REST = 0.8, 10.0, 14.0
-# Later frames are at least so many times as far apart, even where painting costs nothing: they have to be made, too.
-LATER_INTERVAL = 1.2
-# Seconds after a start or a correction in which frames come first.
-EAGER_FOR = 4.0
-# A sweep of so many seconds is worth a rest as long as the frame took.
-QUICK_SWEEP = 0.01
-# A frame that costs so many times the one before, or so many seconds, was held up by something else.
-UNUSUAL, NEGLIGIBLE = 8.0, 0.05
+# How many times longer than a frame took to paint the window rests afterwards, at most so many seconds. Without a
+# graphics card, painting takes as much of the processor as the chain, which comes first except for some seconds after
+# a start or a correction.
+REST, EAGER_REST, MAX_REST, EAGER_FOR = 10.0, 0.8, 2.0, 4.0
 # Milliseconds between two ticks; shortest time between two frames, and between two updates of trace and counters, in
 # seconds. Milliseconds between two looks at the kernels that are compiled.
-TICK, DRAW_EVERY, LINES_EVERY, POLL_MS = 20, 0.05, 0.4, 250
+TICK, DRAW_EVERY, TEXT_EVERY, POLL_MS = 20, 0.05, 0.4, 250
 # Properties that say where a layer lies.
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units")
 
@@ -64,16 +54,12 @@ class RefreshRate:
     """Decides when to draw the next frame, from how long the last one took to reach the screen.
 
     Qt does not report when a frame has been painted, but while it paints, no timer fires. So the time from a frame to
-    the next tick, beyond the `usual` interval of ticks, is the cost of painting. Something else may have held the
-    window up: a cost far above that of the frame before counts only if it is seen twice. `every` is the shortest time
-    between two frames at first, `lines` that between two updates of trace and counters, all in seconds.
+    the next tick, beyond the interval of ticks, is the cost of painting.
     """
 
-    def __init__(self, every: float, usual: float, lines: float) -> None:
-        self.every, self.usual, self.lines = every, usual, lines
-        self._lines_due = self._next = self._eager_until = 0.0
-        self._began: float | None = None
-        self._cost = math.inf
+    def __init__(self) -> None:
+        self._drawn_at: float | None = None
+        self._next = self._eager_until = 0.0
 
     def be_eager(self) -> None:
         self._eager_until = time.perf_counter() + EAGER_FOR
@@ -81,35 +67,19 @@ class RefreshRate:
     @property
     def painted(self) -> bool:
         """First tick after a frame, when the next frame is requested; earlier, the chain would wait for painting."""
-        return self._began is not None
+        return self._drawn_at is not None
 
-    def due(self, sweep: float = 0.0) -> bool:
-        """Return whether to draw now; to be called at every tick with the seconds that a sweep takes."""
+    def due(self) -> bool:
+        """Return whether to draw now; to be called at every tick."""
         now = time.perf_counter()
-        if self._began is not None:
-            before, cost = self._cost, max(0.0, now - self._began - self.usual)
-            self._cost = cost
-            cost = before if cost > UNUSUAL * max(before, NEGLIGIBLE) else cost
-            is_eager = now < self._eager_until
-            rest = min(max(sweep / QUICK_SWEEP, EAGER_REST if is_eager else MIN_REST), MAX_REST)
-            self._next = max(self._began + self.every * (1 if is_eager else LATER_INTERVAL), now + rest * cost)
-            self._began = None
+        if self._drawn_at is not None:
+            cost = max(0.0, now - self._drawn_at - TICK / 1000)
+            rest = (EAGER_REST if now < self._eager_until else REST) * cost
+            self._next, self._drawn_at = max(self._drawn_at + DRAW_EVERY, now + min(rest, MAX_REST)), None
         return now >= self._next
 
-    def turn_of_lines(self) -> bool:
-        """Return whether trace and counters are due, and if so, set the next time."""
-        is_due = (now := time.perf_counter()) > self._lines_due
-        if is_due:
-            self._lines_due = now + self.lines
-        return is_due
-
-    def correct(self) -> None:
-        """Draw the consequences of a correction first, and often."""
-        self._lines_due = time.perf_counter() + self.lines
-        self.be_eager()
-
     def drawn(self) -> None:
-        self._began = time.perf_counter()
+        self._drawn_at = time.perf_counter()
 
 
 class KernelWarmUp(QObject):  # type: ignore[misc]
@@ -147,10 +117,9 @@ class ResetStep:
 
     def __init__(self, owner: Session, segmentation: Segmentation) -> None:
         self.owner, self.segmentation = owner, segmentation
-        # The state that is not displayed.
-        self.plan = segmentation.plan.unstarted()
-        self.array_runs: dict[Position, ArrayRun] = {}
-        self.detail: float | None = None
+        # Plan, runs and detail that are not displayed.
+        self.put_aside: tuple[RunPlan, dict[Position, ArrayRun], float | None]
+        self.put_aside = segmentation.plan.unstarted(), {}, None
 
     @property
     def is_obsolete(self) -> bool:
@@ -170,11 +139,10 @@ class Session(RunController):
     drawable = Signal()  # what was postponed may be drawn now
     noticed = Signal(str)  # a message for the user
     image_moved = Signal()  # or its pixel size has changed
-    visibility_changed = Signal(str, bool)  # "boundary", "entropy", "regions" or "sites", and whether it is visible now
+    visibility_changed = Signal(str, bool)  # a kind of layer of TOGGLED, and whether it is visible now
 
     def __init__(self, viewer: napari.Viewer, connections: Connections, parent: QObject | None = None) -> None:
         super().__init__(viewer, connections, parent)
-        self.state = "no image"  # a key of ALLOWED
         self.ready = False  # whether there is an image that can be segmented
         self.layer_view = LayerView(self, self)
         self.steps = get_undo_stack(viewer)
@@ -186,25 +154,33 @@ class Session(RunController):
         self._postponed: Callable[[], None] | None = None
         # Whether the end of a run has chosen the displayed state, so that the next one shows its progress again.
         self._show_chosen_by_end = False
-        self._rate = RefreshRate(DRAW_EVERY, TICK / 1000, LINES_EVERY)
+        self._rate, self._text_due = RefreshRate(), 0.0
         self._timer = QTimer(self, interval=TICK, timeout=self._tick)
         self.launched.connect(self._timer.start)
         self.launched.connect(self._rate.be_eager)
         self.ending.connect(self._draw_last)
         self.ended.connect(self._ended)
         self.layer_view.changed.connect(self.framed)
-        self.layer_view.layers_taken.connect(self._watch_reused)
-        self.corrections.changed.connect(self._rate.correct)
+        self.corrections.changed.connect(self._corrected)
         self.corrections.detached.connect(self._detached)
         self.framed.connect(self.active_learning.update)
         self.autosaver.refused.connect(self.show_message)
         self.editor.refused.connect(self.show_message)
         self.steps.bind_undo_keys(viewer, connections)
+        for layer in viewer.layers:
+            self._watch(layer)
         connections.connect(viewer.layers.events.inserted, self._layer_inserted)
         connections.connect(viewer.layers.events.removed, self._layer_removed)
         connections.connect(viewer.dims.events.current_step, self.layer_view.moved)
-        connections.on_close(self._end)
+        connections.on_close(self._close)
         connections.stop_on_close(self._timer)
+
+    @property
+    def state(self) -> str:
+        """A key of ALLOWED."""
+        if self.run is not None and self.is_sampling:
+            return "paused" if self.run.is_paused else "running"
+        return ("done" if self.continues else "ready") if self.ready else "no image"
 
     @property
     def continues(self) -> bool:
@@ -212,7 +188,6 @@ class Session(RunController):
         return self.segmentation is not None and bool(self.segmentation.array_runs)
 
     def can_continue(self, source: ImageSource | None) -> bool:
-        """Return whether a run on a source continues the present one."""
         seg = self.segmentation
         return self.continues and source is not None and seg is not None and seg.plan.source.key == source.key
 
@@ -222,15 +197,14 @@ class Session(RunController):
     # ---- what the user asks for
 
     def _postpone(self, action: Callable[[], None]) -> bool:
-        """Have an action done after the end of the run, if there is one."""
+        """End the run and have an action done afterwards; return False if there is no run."""
         if self.run is not None:
             self._postponed = action
+            self.stop()
         return self.run is not None
 
     def start(self, plan: RunPlan, sweeps: int | None = None) -> None:
         if self._postpone(partial(self.start, plan, sweeps)):
-            if not self.is_sampling:  # it may let a chain settle after a correction
-                self.stop()
             return
         try:
             jobs = self._get_segmentation(plan).jobs(plan)
@@ -242,18 +216,18 @@ class Session(RunController):
             self._show_chosen_by_end = False
         self.layer_view.show_current()
         self.launch(RunWorker(jobs, plan.settings.sweeps if sweeps is None else sweeps))
-        self._enter("running")
+        self.state_changed.emit()
 
     def toggle_pause(self) -> None:
-        if self.run is not None and self.run.is_paused:
-            self.run.resume()
-            self._enter("running")
-        elif self.run is not None:
-            self.run.pause()
-            self._enter("paused")
+        if self.run is not None:
+            if self.run.is_paused:
+                self.run.resume()
+            else:
+                self.run.pause()
+            self.state_changed.emit()
 
     def step(self, plan: RunPlan) -> None:
-        if self.run is None:
+        if self.run is None or not self.is_sampling:
             self.start(plan, 1)
         elif self.run.is_paused:
             self.run.step()
@@ -266,14 +240,11 @@ class Session(RunController):
             self.steps.push(step)
 
     def exchange(self, step: ResetStep) -> None:
-        """Exchange the displayed state of a segmentation and that which a Reset has put aside."""
         if self._postpone(partial(self.exchange, step)):
-            self.stop()
             return
         if (seg := step.segmentation) is self.segmentation:
-            detail, step.detail = step.detail, self.view.detail
-            seg.plan, step.plan = step.plan, seg.plan
-            seg.array_runs, step.array_runs = step.array_runs, seg.array_runs
+            displayed = seg.plan, seg.array_runs, self.view.detail
+            (seg.plan, seg.array_runs, detail), step.put_aside = step.put_aside, displayed
             seg.written.clear()
             seg.written_regions.clear()
             seg.layers.clear()
@@ -281,12 +252,11 @@ class Session(RunController):
             self.set_view(detail=detail)
             self.layer_view.draw(force=True)
             self.layer_view.show_table()
-        self._rest()
+        self.state_changed.emit()
 
     def adopt(self, plan: RunPlan, array_runs: dict[Position, ArrayRun]) -> None:
         """Show saved runs and be ready to continue them; a run that is on ends first."""
         if self._postpone(partial(self.adopt, plan, array_runs)):
-            self.stop()
             return
         self._drop()
         seg = self._get_segmentation(plan)
@@ -300,7 +270,6 @@ class Session(RunController):
         self.layer_view.change_view(show=show)
 
     def paint_first(self, plan: RunPlan) -> None:
-        """Add an empty label layer to paint on before the first run."""
         if plan.source.is_chunked:
             self.show_message("an image this large cannot be painted on; give seeds as a Labels layer")
             return
@@ -315,29 +284,39 @@ class Session(RunController):
     def set_ready(self, ready: bool) -> None:
         self.ready = ready
         if not self.is_sampling:
-            self._rest()
+            self.state_changed.emit()
 
     # ---- the run
 
     def _tick(self) -> None:
-        if (run := self.run) is None:
+        if (run := self.run) is None:  # what is left of a large frame
+            if not self.layer_view.draw() and not self.layer_view.is_busy:
+                self._timer.stop()
             return
         self._show_notices(run)
         self.layer_view.collect()
-        rate = max((array_run.rate for array_run in list(run.array_runs.values())), default=0.0)
-        is_answered = self.layer_view.answered
+        is_urgent, now = self.layer_view.is_urgent, time.perf_counter()
         if self._rate.painted:
             run.want_frame()
-        if not self._rate.due(1 / rate if rate else 0.0) and not is_answered:
+        if not self._rate.due() and not is_urgent:
             return
-        # One thing at a time, so that the window is never busy for long; first what the user waits for.
-        if not is_answered and self._rate.turn_of_lines():
+        # One thing at a time, so that the window is never busy for long; first what the user waits for. Trace and
+        # counters come after a frame, or a slow screen would show nothing else.
+        if not is_urgent and now > self._text_due:
+            self._text_due = math.inf
             self.framed.emit()
             self.drawable.emit()  # together, so that the window is painted once for both
-        elif not self.layer_view.draw() and not self.layer_view.show_table():
-            run.want_frame()
-            return
+        else:
+            self._text_due = min(self._text_due, now + TEXT_EVERY)
+            if not self.layer_view.draw() and not self.layer_view.show_table():
+                run.want_frame()
+                return
         self._rate.drawn()
+
+    def _corrected(self) -> None:
+        """Draw the consequences of a correction first, and often."""
+        self._text_due = time.perf_counter() + TEXT_EVERY
+        self._rate.be_eager()
 
     def _draw_last(self) -> None:
         self.layer_view.collect()
@@ -347,32 +326,28 @@ class Session(RunController):
         self._show_notices(self.run)
 
     def _ended(self, run: RunWorker) -> None:
-        if self.run is None:
-            self._timer.stop()
         if run.failure is not None:
             self.noticed.emit(format_error(run.failure))
             report_error(run.failure, "GSW segmentation")
-        if self._postponed is None:
-            if not run.commands_only and not run.abandoned:
-                self._settle()
-        elif self.run is None:
+        if self._postponed is not None and self.run is None:
             action, self._postponed = self._postponed, None
-            self._rest()
+            self.state_changed.emit()
             action()
             return
+        if self._postponed is None and not run.commands_only and not run.abandoned:
+            self._settle()
         self.framed.emit()
 
     def _settle(self) -> None:
         """Show what a segmentation returns, the best state or the consensus, after a run."""
         seg = self.segmentation
-        self._rest()
         if seg is not None and self.continues and self.view.show == "current":
             has_draws = all(len(run.interactive.summary.draws) for run in seg.array_runs.values())
             has_consensus = has_draws and seg.plan.settings.consensus != "none"
             self.set_view(show="consensus" if has_consensus else "best")
             self._show_chosen_by_end = True
             self.redraw(*seg.array_runs)
-        for layer in (*seg.layers.label_layers, *seg.layers.pictures("regions")) if seg is not None else ():
+        for layer in (*seg.layers.label_layers, *seg.layers.of_kind("regions")) if seg is not None else ():
             if layer in self.viewer.layers:
                 layer.update_thumbnail()  # which is not updated during a run
         self.state_changed.emit()
@@ -382,7 +357,6 @@ class Session(RunController):
             self.show_message(run.notices.popleft())
 
     def show_message(self, text: str) -> None:
-        """Show a message in the panel and as a notification."""
         self.noticed.emit(text)
         show_info(f"GSW segmentation: {format_sentence(text)}")
 
@@ -397,8 +371,6 @@ class Session(RunController):
         wanted = self.view.wanted | ({"regions"} if plan.settings.view != "clusters" else set())
         self.set_view(wanted=wanted, background=plan.settings.view != "objects")
         seg.layers.set_outline_colour(self.view.ink)
-        for signal, slot in self._image_events(seg):
-            self.connections.connect(signal, slot)
         return seg
 
     def _drop(self) -> None:
@@ -409,40 +381,51 @@ class Session(RunController):
         self._clear()
         self.steps.forget(self.corrections)
         self.steps.forget(self)
-        if self.segmentation is not None:
-            for signal, slot in self._image_events(self.segmentation):
-                self.connections.disconnect(signal, slot)
         self.segmentation = None
-
-    def _drop_and_rest(self) -> None:
-        self._drop()
-        if self.run is None:
-            self._rest()
 
     def _clear(self) -> None:
         self.active_learning.stop()
         self.layer_view.forget()
 
+    def _drop_and_rest(self, message: str = "") -> None:
+        if message:
+            self.show_message(message)
+        self._drop()
+        self.state_changed.emit()
+
     def _detached(self) -> None:
-        self._drop_and_rest()
-        self.show_message("the label layer was given other data, so the run has let it go")
+        self._drop_and_rest("the label layer was given other data, so the run has let it go")
 
     # ---- layers
 
-    def _image_events(self, seg: Segmentation) -> list[tuple[Any, Callable[..., None]]]:
-        pairs: list[tuple[Any, Callable[..., None]]] = []
-        for image in seg.plan.source.image_layers:
-            pairs.append((image.events.data, self._image_replaced))
-            pairs += [(getattr(image.events, name), self._image_moved) for name in PLACEMENT]
-        return pairs
+    def _layer_inserted(self, event: Any) -> None:
+        self._watch(event.value)
+
+    def _watch(self, layer: Layer) -> None:
+        for signal, slot in self._find_slots(layer):
+            self.connections.connect(signal, slot)
+
+    def _find_slots(self, layer: Layer) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+        """Yield what has to be known of a layer: of ours the visibility, of an image its pixels and its place."""
+        if get_layer_kind(layer) is not None:
+            yield layer.events.visible, self._layer_toggled
+        elif isinstance(layer, Image):
+            yield layer.events.data, self._image_replaced
+            for name in PLACEMENT:
+                yield getattr(layer.events, name), self._image_placed
+
+    def _is_image(self, layer: Layer) -> bool:
+        return self.segmentation is not None and self.segmentation.is_of(layer)
 
     def _image_replaced(self, event: Any) -> None:
         """Let go of the segmentation of an image that was given other pixels; its layers stay."""
-        self.show_message("the image was given other pixels, so its segmentation has ended; press Run for a new one")
-        self._drop_and_rest()
+        if self._is_image(event.source):
+            self._drop_and_rest(
+                "the image was given other pixels, so its segmentation has ended; press Run for a new one"
+            )
 
-    def _image_moved(self, event: Any) -> None:
-        if (seg := self.segmentation) is None:
+    def _image_placed(self, event: Any) -> None:
+        if (seg := self.segmentation) is None or not self._is_image(event.source):
             return
         seg.layers.place()
         size = seg.plan.source.pixel_size
@@ -452,19 +435,10 @@ class Session(RunController):
             self.layer_view.redraw()
         self.image_moved.emit()
 
-    def _layer_inserted(self, event: Any) -> None:
-        if get_layer_kind(event.value) is not None:
-            self.connections.connect(event.value.events.visible, self._visibility_changed)
-
-    def _watch_reused(self) -> None:
-        """Watch the visibility of layers that an earlier run has left, which may be older than this object."""
-        for layer in () if self.segmentation is None else self.segmentation.layers.all():
-            self.connections.disconnect(layer.events.visible, self._visibility_changed)
-            self.connections.connect(layer.events.visible, self._visibility_changed)
-
     def _layer_removed(self, event: Any) -> None:
         layer: Layer = event.value
-        self.connections.disconnect(layer.events.visible, self._visibility_changed)
+        for signal, slot in self._find_slots(layer):
+            self.connections.disconnect(signal, slot)
         if (seg := self.segmentation) is None:
             return
         needed: list[Layer | None] = [*seg.plan.source.image_layers, *seg.layers.label_layers]
@@ -475,30 +449,19 @@ class Session(RunController):
         else:
             self.layer_view.layer_removed(layer)
 
-    def _visibility_changed(self, event: Any) -> None:
-        seg, wanted = self.segmentation, self.view.wanted
-        name = None if seg is None else seg.layers.find_name(event.source)
-        if seg is None or name is None:
+    def _layer_toggled(self, event: Any) -> None:
+        seg, wanted, kind = self.segmentation, self.view.wanted, get_layer_kind(event.source)
+        if seg is None or kind not in TOGGLED or event.source not in seg.layers.all():
             return
-        is_visible = any(image.visible for image in seg.layers.pictures(name))
-        if name != "sites" and is_visible != (name in wanted):
+        is_visible = any(layer.visible for layer in seg.layers.of_kind(kind))
+        if kind != "superpixels" and is_visible != (kind in wanted):
             if is_visible:
-                self.layer_view.change_view(wanted=wanted | {name})
+                self.layer_view.change_view(wanted=wanted | {kind})
             else:
-                self.set_view(wanted=wanted - {name})
-        self.visibility_changed.emit(name, is_visible)
+                self.set_view(wanted=wanted - {kind})
+        self.visibility_changed.emit(kind, is_visible)
 
-    # ---- states and the end
-
-    def _enter(self, state: str) -> None:
-        self.state = state
-        self.state_changed.emit()
-
-    def _rest(self) -> None:
-        self._enter(("done" if self.continues else "ready") if self.ready else "no image")
-
-    def _end(self) -> None:
-        """Clean up, even if Qt has already destroyed the panel."""
+    def _close(self) -> None:
         self._postponed = None
         self.end()
         self.autosaver.close()
