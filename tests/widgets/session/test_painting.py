@@ -15,7 +15,6 @@ from napari_gsw.scores.partitions import variation_of_information
 pytest.importorskip("napari")
 pytest.importorskip("pytestqt")
 
-from napari_gsw.widgets.session.autosave import Autosaver
 from napari_gsw.widgets.session.run_worker import RunWorker
 
 pytestmark = pytest.mark.gui
@@ -93,10 +92,10 @@ def test_a_stroke_is_drawn_at_once_and_what_follows_before_it_is_saved(done, qtb
     session, layer = done.session, labels_of(done)
     wait_for(qtbot, lambda: session.run is None and settled(done))
     events = []
-    publish, keep = RunWorker._publish, Autosaver._keep
+    publish, save = RunWorker._publish, RunWorker._save
     monkeypatch.setattr(RunWorker, "_publish", lambda run, *a, **k: events.append("frame") or publish(run, *a, **k))
     monkeypatch.setattr(
-        Autosaver, "_keep", lambda autosaver, *a: events.append("saved" if a[-1] else "") or keep(autosaver, *a)
+        RunWorker, "_save", lambda run, at_once: events.append("saved" if at_once else "") or save(run, at_once)
     )
     rows, columns = np.mgrid[55:65, 40:60]
     layer.data_setitem((rows.ravel(), columns.ravel()), 40)
