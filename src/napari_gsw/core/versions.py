@@ -20,26 +20,22 @@ def package_version() -> str:
         return "not installed"
 
 
-def collect_versions() -> dict[str, str]:
-    """Collect versions by name, for the provenance of a result."""
-    return {"napari-gsw": package_version(), "python": platform.python_version(), **_dependency_versions()}
-
-
-@cache  # every autosave asks, and reading them takes time
-def _dependency_versions() -> dict[str, str]:
-    return {name: version(name) for name in DEPENDENCIES}
-
-
 __version__ = package_version()
 
 
-class FormerName:
-    """Former name of an attribute, which still works and warns.
+@cache  # every autosave asks, and reading them takes time
+def _list_versions() -> dict[str, str]:
+    versions = {name: version(name) for name in DEPENDENCIES}
+    return {"napari-gsw": package_version(), "python": platform.python_version(), **versions}
 
-    Parameters
-    ----------
-    name : the present name.
-    """
+
+def collect_versions() -> dict[str, str]:
+    """Collect versions by name, for the provenance of a result."""
+    return dict(_list_versions())
+
+
+class FormerName:
+    """Former name of an attribute, which still works and warns."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,10 +1,8 @@
 """Output folders: results are complete or absent, and no file of the user is replaced unasked.
 
-A result is written into a scratch folder and then moved to its place. Its provenance lists all its files with their
-SHA-256. That list is the manifest: a later run replaces or removes only files that are still as the manifest says.
-
-Before the files are moved, the manifest is replaced by one that accepts the old and the new files and is marked as
-unfinished. So a run that is killed at any moment leaves only files that the next run may replace.
+A result is written into a scratch folder and then moved to its place. Its provenance, the manifest, lists all its files
+with their SHA-256: a later run replaces or removes only files that are still as listed. While files are moved, the
+manifest accepts the old and the new ones and is marked as unfinished, so that a run may be killed at any moment.
 
 Reports such as ``batch.csv`` may be written by several processes at a time. Each process lists what it has written in
 a file of its own in the folder `JOURNALS`.
@@ -215,25 +213,19 @@ def _overwrite_error(path: Path) -> InputError:
 
 def check_sole_result(folder: Path, names: Collection[str], manifest: str) -> None:
     """Refuse to replace the manifest of other labels, which would then have none."""
-    for name in _list_other_labels(read_manifest(folder / manifest), folder, names, manifest):
+    for name in _list_other_labels(folder, names, manifest):
         raise InputError(
             f"{str(folder / manifest)!r} is the provenance of {name!r}, and can be that of one result only: choose "
             "another name, move both files, or pass --overwrite (in Python overwrite=True)"
         )
 
 
-def _list_other_labels(
-    earlier: Manifest | None, folder: Path, names: Collection[str], manifest: str
-) -> dict[str, list[str]]:
-    """Return existing label images of a manifest that are not among `names`, with their digests."""
-    return {
-        name: digests
-        for name, digests in ({} if earlier is None else earlier.files).items()
-        if name not in names
-        and os.path.lexists(folder / name)
-        and name.lower().endswith(LABEL_SUFFIXES)
-        and sibling_name(name, PROVENANCE) == manifest
-    }
+def _list_other_labels(folder: Path, names: Collection[str], manifest: str) -> dict[str, list[str]]:
+    """Return existing label images in a manifest that are not among `names`, with their digests."""
+    earlier = read_manifest(folder / manifest)
+    others = {} if earlier is None else {name: d for name, d in earlier.files.items() if name not in names}
+    is_label = {name: name.lower().endswith(LABEL_SUFFIXES) and os.path.lexists(folder / name) for name in others}
+    return {name: d for name, d in others.items() if is_label[name] and sibling_name(name, PROVENANCE) == manifest}
 
 
 @contextmanager
@@ -258,7 +250,7 @@ def output_folder(
         earlier = None if manifest is None else read_manifest(target / manifest)
         if manifest is not None and earlier is not None and earlier.files.keys() & names:
             # These files are not of the earlier result any more.
-            if _list_other_labels(earlier, target, names, manifest):
+            if _list_other_labels(target, names, manifest):
                 left = {name: digests for name, digests in earlier.files.items() if name not in names}
                 _replace_text(scratch, target / manifest, earlier._replace(files=left).to_json())
             else:
@@ -271,7 +263,7 @@ def _place_result(scratch: Path, target: Path, names: list[str], manifest: str, 
     listed = {} if earlier is None else earlier.files
     before = None if earlier is None else (target / manifest).read_text(encoding="utf-8")
     content = json.loads((scratch / manifest).read_text(encoding="utf-8"))
-    labels = _list_other_labels(earlier, target, names, manifest)
+    labels = _list_other_labels(target, names, manifest)
     if earlier is None or earlier.content != content:
         if overwrite is not True:
             check_sole_result(target, names, manifest)

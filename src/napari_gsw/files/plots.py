@@ -124,14 +124,14 @@ def save_uncertainty(result: Result, path: Path) -> None:
     """Plot the boundary probability beside the uncertainty of the superpixels."""
     from matplotlib.figure import Figure
 
-    images = {
-        "probability of a boundary": middle_slice(subsample(result.boundary)),
-        "uncertainty of a site (bits)": middle_slice(subsample(result.uncertainty)),
-    }
+    boundary, uncertainty = (middle_slice(subsample(values)) for values in (result.boundary, result.uncertainty))
     is_known = not np.isnan(result.snapshot.together).any()
-    height, width = next(iter(images.values())).shape
-    figure = Figure(figsize=(9, 0.4 + 4.0 * height / width), layout="constrained")
-    for axes, (title, values) in zip(figure.subplots(1, 2), images.items(), strict=True):
+    figure = Figure(figsize=(9, 0.4 + 4.0 * boundary.shape[0] / boundary.shape[1]), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for axes, values, title in (
+        (left, boundary, "probability of a boundary"),
+        (right, uncertainty, "uncertainty of a site (bits)"),
+    ):
         heat_map = axes.imshow(values, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
         axes.set_title(title if is_known else "not known: the chain ended in its burn-in", fontsize=10, color=GREY)
         axes.set_axis_off()

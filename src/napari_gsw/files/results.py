@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,8 +115,7 @@ def write_results(
     can share a folder.
     """
     labels, result = outcome.labels, outcome.result
-    geometry = label_geometry(image_geometry, axes, labels.ndim)
-    lazily = is_lazy(labels)
+    geometry, lazily = label_geometry(image_geometry, axes, labels.ndim), is_lazy(labels)
 
     def sibling(name: str) -> Path:
         return folder / sibling_name(labels_name, name)
@@ -140,7 +139,7 @@ def write_results(
         if np.isnan(result.snapshot.together).any():
             remarks.append("the chain ended before its burn-in was over: there is no uncertainty")
         if extras.uncertainty:
-            _write_posterior(image, result, folder, labels_name, geometry)
+            _write_posterior(image, result, sibling, geometry)
     if extras.table:
         summary = None if result is None else result.summary
         write_columns(measure_labels(labels, image, axes, summary, **scale_and_unit(geometry)), sibling(REGION_TABLE))
@@ -154,37 +153,13 @@ def write_results(
     return remarks
 
 
-def _write_posterior(image: NDArray[Any], result: Result, folder: Path, labels_name: str, geometry: Geometry) -> None:
+def _write_posterior(image: NDArray[Any], result: Result, sibling: Callable[[str], Path], geometry: Geometry) -> None:
     """Write images of the uncertainty and ``posterior.json``; before the end of the burn-in the latter alone.
 
     entropy: uncertainty of each superpixel, in bits. boundary: probability of a boundary through each pixel. contour:
     the same as a hierarchy, of which each threshold gives closed boundaries. people: probability that an annotator
     draws a boundary (2D images in memory). coarsest, finest, farthest: clusters at the border of the 95 % ball.
     """
-    lazily = is_lazy(result.labels)
-
-    def image_file(name: str) -> Path:
-        return folder / sibling_name(labels_name, f"{name}.zarr" if lazily else f"{name}.tif")
-
-    if result.summary.counted:
-        images = {"entropy": result.uncertainty, "boundary": result.boundary, "contour": result.contour}
-        has_faces_only = result.problem.graph is not None and (result.problem.graph.order == 1).all()
-        if result.labels.ndim == 2 and has_faces_only and result.summary.image_sites is None and not lazily:
-            images["people"] = make_calibrated_boundary(image, result)
-        for name, values in images.items():
-            if lazily:
-                write_values(values, image_file(name), geometry, name)
-            else:
-                write_tiff(values, image_file(name), geometry, name, None)
-        for name in BOUNDS:
-            clusters = result.problem.paint((result.summary.credible_bounds[name] + 1).astype(np.uint32))
-            write_label_file(clusters, image_file(name), geometry, name)
-    text = json.dumps(_summarize_posterior(result), indent=2)
-    (folder / sibling_name(labels_name, "posterior.json")).write_text(text + "\n", encoding="utf-8")
-
-
-def _summarize_posterior(result: Result) -> dict[str, Any]:
-    """Summarize the posterior for JSON; infinite and unknown numbers are None."""
 
     def finite(value: float) -> float | None:
         return value if np.isfinite(value) else None
@@ -202,11 +177,25 @@ def _summarize_posterior(result: Result) -> dict[str, Any]:
         "regions": result.n_regions,
     }
     if result.summary.counted:
+        lazily = is_lazy(result.labels)
+        ending = "zarr" if lazily else "tif"
+        images = {"entropy": result.uncertainty, "boundary": result.boundary, "contour": result.contour}
+        has_faces_only = result.problem.graph is not None and (result.problem.graph.order == 1).all()
+        if result.labels.ndim == 2 and has_faces_only and result.summary.image_sites is None and not lazily:
+            images["people"] = make_calibrated_boundary(image, result)
+        for name, values in images.items():
+            if lazily:
+                write_values(values, sibling(f"{name}.zarr"), geometry, name)
+            else:
+                write_tiff(values, sibling(f"{name}.tif"), geometry, name, None)
+        for name in BOUNDS:
+            clusters = result.problem.paint((result.summary.credible_bounds[name] + 1).astype(np.uint32))
+            write_label_file(clusters, sibling(f"{name}.{ending}"), geometry, name)
         ball = result.credible_ball()
         counts = {name: int(result.draws[getattr(ball, name)].max()) + 1 for name in BOUNDS}
         content["credible_ball"] = {"level": ball.level, "radius_bits": ball.radius, **counts}
         content["mean_uncertainty_bits"] = float(result.uncertainty.mean())
-    return content
+    sibling("posterior.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def write_trace(traces: Sequence[Trace], path: Path) -> None:

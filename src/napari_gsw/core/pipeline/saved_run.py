@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,18 +68,15 @@ class Kind(NamedTuple):
 
 def plain_kind(record: type, stored: Mapping[str, str] | None = None) -> Kind:
     """Make the kind of a dataclass or named tuple that is stored field by field; `stored` names those renamed since."""
-    names = (
-        tuple(f.name for f in dataclasses.fields(record) if f.init)
-        if dataclasses.is_dataclass(record)
-        else tuple(record._fields)  # type: ignore[attr-defined]
-    )
-    to_stored = stored or {}
-    from_stored = {old: new for new, old in to_stored.items()}
+    fields = dataclasses.fields(record) if dataclasses.is_dataclass(record) else ()
+    names = [f.name for f in fields if f.init] or list(getattr(record, "_fields", ()))
+    stored_names = {name: (stored or {}).get(name, name) for name in names}
+    present_names = {old: name for name, old in stored_names.items()}
 
     def make(**values: Any) -> Any:
-        return record(**{from_stored.get(name, name): value for name, value in values.items()})
+        return record(**{present_names.get(name, name): value for name, value in values.items()})
 
-    return Kind(record, lambda value: {to_stored.get(name, name): getattr(value, name) for name in names}, make)
+    return Kind(record, lambda value: {old: getattr(value, name) for name, old in stored_names.items()}, make)
 
 
 def encode_record(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArray[Any]]) -> Any:
@@ -98,32 +95,38 @@ def encode_record(value: Any, kinds: Mapping[str, Kind], arrays: dict[str, NDArr
         def encode_items(items: Mapping[Any, Any]) -> dict[Any, Any]:
             return {key: encode(item, f"{path}/{_safe_name(str(key))}".lstrip("/")) for key, item in items.items()}
 
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None or isinstance(value, (bool, int, str)):
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": str(value)}
-        if isinstance(value, bytes):
-            return {"bytes": add_array(np.frombuffer(value, np.uint8), path)}
-        if isinstance(value, np.ndarray):
-            if value.dtype.name not in DTYPES:
+        def encode_all(items: Iterable[Any]) -> list[Any]:
+            return list(encode_items(dict(enumerate(items))).values())
+
+        match value:
+            case np.generic():
+                return encode(value.item(), path)
+            case None | bool() | int() | str():
+                return value
+            case float():
+                return value if math.isfinite(value) else {"float": str(value)}
+            case bytes():
+                return {"bytes": add_array(np.frombuffer(value, np.uint8), path)}
+            case np.ndarray() if value.dtype.name not in DTYPES:
                 raise InputError(f"cannot save {path or 'this'}: an array of {value.dtype} does not hold plain numbers")
-            if value.size <= MAX_INLINE:
+            case np.ndarray() if value.size <= MAX_INLINE:
                 flat = [encode(number, path) for number in value.ravel().tolist()]
                 return {"values": flat, "dtype": value.dtype.name, "shape": list(value.shape)}
-            if id(value) not in written:
-                written[id(value)] = add_array(value, path)  # this keeps the array, and so its identity, alive
-            return {"array": written[id(value)]}
-        if type(value) in kind_names:
-            name = kind_names[type(value)]
-            return {"record": name, "fields": encode_items(kinds[name].fields(value))}
-        for form, types in (("set", (set, frozenset)), ("list", list), ("tuple", tuple)):
-            if isinstance(value, types):
-                entries = sorted(value) if form == "set" else value
-                return {form: list(encode_items(dict(enumerate(entries))).values())}
-        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-            return {"map": encode_items(value)}
+            case np.ndarray():
+                if id(value) not in written:
+                    written[id(value)] = add_array(value, path)  # this keeps the array, and so its identity, alive
+                return {"array": written[id(value)]}
+            case _ if type(value) in kind_names:
+                name = kind_names[type(value)]
+                return {"record": name, "fields": encode_items(kinds[name].fields(value))}
+            case set() | frozenset():
+                return {"set": encode_all(sorted(value))}
+            case list():
+                return {"list": encode_all(value)}
+            case tuple():
+                return {"tuple": encode_all(value)}
+            case Mapping() if all(isinstance(key, str) for key in value):
+                return {"map": encode_items(value)}
         raise InputError(f"cannot save {path or 'this'}: a {type(value).__name__} is not plain data")
 
     return encode(value, "")
@@ -149,7 +152,7 @@ def decode_record(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays) -> Any:
         if tree is None or isinstance(tree, (bool, int, str)) or (isinstance(tree, float) and math.isfinite(tree)):
             return tree
 
-        def decode_all(items: list[Any]) -> list[Any]:
+        def decode_all(items: Iterable[Any]) -> list[Any]:
             return [decode(item, depth + 1) for item in items]
 
         match tree:
@@ -162,7 +165,14 @@ def decode_record(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays) -> Any:
                     texts[name] = arrays[name].tobytes()
                 return texts[name]
             case {"values": list(values), "dtype": str(dtype), "shape": list(shape)} if dtype in DTYPES:
-                return _decode_array(decode_all(values), dtype, shape)
+                numbers = decode_all(values)
+                if len(numbers) > MAX_INLINE or not all(isinstance(x, (bool, int, float)) for x in numbers):
+                    raise InputError(f"a small stored array does not hold up to {MAX_INLINE} numbers")
+                try:
+                    # Writable like all arrays for kernels: for a read-only one every kernel would be compiled again.
+                    return np.array(numbers, dtype=dtype).reshape([int(length) for length in shape])
+                except (ValueError, TypeError, OverflowError):
+                    raise InputError(f"a small stored array is not {dtype} of shape {tuple(shape)}") from None
             case {"list": list(values)}:
                 return decode_all(values)
             case {"tuple": list(values)}:
@@ -173,9 +183,9 @@ def decode_record(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays) -> Any:
                 except TypeError:
                     raise InputError("a stored set has entries that no set can have") from None
             case {"map": dict(values)}:
-                return dict(zip(values, decode_all(list(values.values())), strict=True))
+                return dict(zip(values, decode_all(values.values()), strict=True))
             case {"record": str(name), "fields": dict(values)} if name in kinds:
-                fields = dict(zip(values, decode_all(list(values.values())), strict=True))
+                fields = dict(zip(values, decode_all(values.values()), strict=True))
                 try:
                     return kinds[name].make(**fields)
                 except InputError:
@@ -185,16 +195,6 @@ def decode_record(tree: Any, kinds: Mapping[str, Kind], arrays: Arrays) -> Any:
         raise InputError(f"the stored data has an entry of an unknown form: {str(tree)[:60]}")
 
     return decode(tree, 0)
-
-
-def _decode_array(values: list[Any], dtype: str, shape: list[Any]) -> NDArray[Any]:
-    if len(values) > MAX_INLINE or not all(isinstance(x, (bool, int, float)) for x in values):
-        raise InputError(f"a small stored array does not hold up to {MAX_INLINE} numbers")
-    try:
-        # Writable like all arrays that go to kernels: for a read-only one every kernel would be compiled again.
-        return np.array(values, dtype=dtype).reshape([int(length) for length in shape])
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(f"a small stored array is not {dtype} of shape {tuple(shape)}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,8 +332,7 @@ def _problem_kind(record: type[Problem]) -> Kind:
 
     def fields(problem: Problem) -> dict[str, Any]:
         values = {f.name: getattr(problem, f.name) for f in dataclasses.fields(problem)}
-        context = values["block_context"]
-        if context is not None:
+        if (context := problem.block_context) is not None:
             # A mask has done its work. Sites that were given are those of the problem.
             sites = None if context.sites is None else True
             values["block_context"] = dataclasses.replace(context, image=None, sites=sites, mask=None, maps=InputMaps())
@@ -350,33 +349,24 @@ def _problem_kind(record: type[Problem]) -> Kind:
     return Kind(record, fields, make)
 
 
-_PRIORS = (
-    priors.Potts, priors.FiniteDirichlet, priors.DirichletProcess, priors.PitmanYor, priors.TablePrior,
-    priors.Truncated, priors.Exactly,
-)  # fmt: skip
+_PLAIN: Mapping[str, type] = {
+    "run": SavedRun, "words": DirichletMultinomial, "channels": Gaussian, "graph": RegionGraph, "field": ExternalField,
+    "map field": ForegroundField, "mosaic": BlockedLabels, "packed": CompressedArray, "grid": Grid,
+    "blocks": BlockContext, "span": IntensityRange, "levels": SignalScale, "codebook": Codebook, "Potts": priors.Potts,
+    "FiniteDirichlet": priors.FiniteDirichlet, "DirichletProcess": priors.DirichletProcess,
+    "PitmanYor": priors.PitmanYor, "TablePrior": priors.TablePrior, "Truncated": priors.Truncated,
+    "Exactly": priors.Exactly,
+}  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {
-    "run": plain_kind(SavedRun),
+    **{name: plain_kind(record) for name, record in _PLAIN.items()},
     "problem": _problem_kind(Problem),
     "shared problem": _problem_kind(SharedProblem),
-    "words": plain_kind(DirichletMultinomial),
     "counts": Kind(
         csr_array,
         lambda rows: {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": list(rows.shape)},
         _make_counts,
     ),
-    "channels": plain_kind(Gaussian),
-    "graph": plain_kind(RegionGraph),
-    "field": plain_kind(ExternalField),
-    "map field": plain_kind(ForegroundField),
     "maps": Kind(InputMaps, lambda maps: {}, InputMaps),
     "settings": Kind(Settings, Settings.to_dict, lambda **values: Settings(**upgrade_names(values))),
-    "mosaic": plain_kind(BlockedLabels),
-    "packed": plain_kind(CompressedArray),
-    "grid": plain_kind(Grid),
-    "blocks": plain_kind(BlockContext),
-    "span": plain_kind(IntensityRange),
-    "levels": plain_kind(SignalScale),
-    "codebook": plain_kind(Codebook),
-    **{prior.__name__: plain_kind(prior) for prior in _PRIORS},
 }
