@@ -54,8 +54,7 @@ def add_parser(commands: Any) -> None:
     text = "work on the Dask cluster of this scheduler, tcp://HOST:8786 or its scheduler file; its workers must see "
     text += "FOLDER and OUT under the same paths. `local` starts one of --jobs processes here"
     add("--scheduler", metavar="ADDRESS", help=text)
-    add_flags(command, dashboard="tell where the dashboard of the cluster is")
-    options.add_quiet(command)
+    add_flags(command, dashboard="tell where the dashboard of the cluster is", quiet=options.QUIET)
     options.add_choices(command)
 
 

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Exit code of a run that is done except for some images.
 PARTIAL_FAILURE = 3
+OVERWRITE, QUIET = "write over files that are in the way and are not ours", "print nothing but errors"
 SAMPLE = "sample:"
 RANDOM = "random"
 # Method, settings, seed, and remarks on why these alone do not reproduce the labels.
@@ -51,15 +53,14 @@ def add_choices(command: argparse.ArgumentParser) -> None:
 def add_seed(command: argparse.ArgumentParser, meaning: str) -> None:
     """Add the option ``--seed``."""
     text = f"{meaning} (default 0); `random` draws a new one and records it"
-    command.add_argument(
-        "--seed", metavar="N", help=text, type=lambda text: RANDOM if text == RANDOM else whole_argument(text)
-    )
+    command.add_argument("--seed", metavar="N", help=text, type=lambda x: x if x == RANDOM else whole_argument(x))
 
 
 def add_flags(command: Any, **helps: str) -> None:
     """Add options without a value, by name with their help."""
     for name, text in helps.items():
-        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+        short = ("-q",) if name == "quiet" else ()
+        command.add_argument(*short, f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
 def resolve_choice(arguments: argparse.Namespace, shared: bool = False) -> Choice:
@@ -156,24 +157,12 @@ def make_output_options(arguments: argparse.Namespace) -> OutputOptions:
     return OutputOptions(arguments.save_sites, arguments.save_plot, arguments.uncertainty, arguments.table)
 
 
-def add_overwrite_and_quiet(command: argparse.ArgumentParser) -> None:
-    """Add the options ``--overwrite`` and ``-q``."""
-    add_flags(command, overwrite="write over files that are in the way and are not ours")
-    add_quiet(command)
-
-
-def add_quiet(command: argparse.ArgumentParser) -> None:
-    """Add the option ``-q``."""
-    command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-
-
 def add_job_options(command: argparse.ArgumentParser) -> None:
     """Add options of commands that run over many images."""
     add, text = command.add_argument, "take only N images, spread evenly over the data set"
     add("--limit", type=natural_number, metavar="N", help=text)
     add("--jobs", type=natural_number, metavar="N", help="processes at a time (default: one for each core)")
-    add_flags(command, fresh="begin anew, whatever an earlier run has left in OUT")
-    add_overwrite_and_quiet(command)
+    add_flags(command, fresh="begin anew, whatever an earlier run has left in OUT", overwrite=OVERWRITE, quiet=QUIET)
 
 
 def make_job_options(arguments: argparse.Namespace) -> JobOptions:
@@ -215,12 +204,10 @@ def output_argument(text: str) -> str:
 
 
 def whole_argument(text: str, minimum: int = 0) -> int:
-    """Parse a number >= 0."""
+    """Parse a whole number."""
     if not re.fullmatch("[+]?[0-9]+", text.strip()) or int(text) < minimum:
         raise argparse.ArgumentTypeError(f"it must be a whole number >= {minimum}")
     return int(text)
 
 
-def natural_number(text: str) -> int:
-    """Parse a number >= 1."""
-    return whole_argument(text, 1)
+natural_number = partial(whole_argument, minimum=1)

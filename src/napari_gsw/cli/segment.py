@@ -67,7 +67,7 @@ def add_parser(commands: Any) -> None:
     add("--checkpoint-every", metavar="SECONDS", type=float, default=30.0, help="how often it is saved (default 30)")
     text = "go on with the run in the checkpoint, if there is one; the labels are those of a run that never stopped"
     add_flags(command, resume=text)
-    options.add_overwrite_and_quiet(command)
+    add_flags(command, overwrite=options.OVERWRITE, quiet=options.QUIET)
     options.add_choices(command)
 
 
@@ -321,7 +321,7 @@ def add_replay_parser(commands: Any) -> None:
     command.add_argument("--format", choices=("tif", "png", "zarr"), help="format of the labels in the folder OUT")
     options.add_output_options(command)
     command.add_argument("--jobs", type=options.natural_number, metavar="N", help="processes at a time, for a folder")
-    options.add_overwrite_and_quiet(command)
+    add_flags(command, overwrite=options.OVERWRITE, quiet=options.QUIET)
 
 
 def run_replay(arguments: argparse.Namespace) -> int:

@@ -61,9 +61,7 @@ def _make_preset(name: str) -> Settings:
 
 
 def shared_preset(name: str) -> dict[str, Any]:
-    """Return the changes of a preset for several images with shared clusters.
-
-    The output is clusters, since a region lies in one image, and the moves are those of :func:`with_shared_moves`.
+    """Return the changes of a preset for several images with shared clusters; regions lie in one image.
 
     >>> shared_preset("general")
     {'view': 'clusters', 'regroups': 1, 'hot': 4.0}
@@ -75,8 +73,7 @@ def shared_preset(name: str) -> dict[str, Any]:
 def with_shared_moves(settings: Settings) -> dict[str, Any]:
     """Return settings that let clusters of several images merge: whole-cluster moves and an initial temperature.
 
-    No bonded group reaches from one image into another. Two clusters could otherwise only merge image by image, against
-    the prior. The posterior is the same.
+    No bonded group reaches into another image. So clusters could otherwise only merge image by image, against the prior.
     """
     return {"regroups": 1 if settings.regroups is None else settings.regroups, "hot": max(settings.hot, SHARED_HEAT)}
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from napari_gsw.cli.options import add_overwrite_and_quiet, output_argument
+from napari_gsw.cli.options import OVERWRITE, QUIET, add_flags, output_argument
 from napari_gsw.core.errors import InputError
 
 SLOWER = 4
@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
     command.add_argument("--quick", action="store_true", help="no large cases: a minute instead of ten")
     command.add_argument("--compare", metavar="FILE", help="recorded ratios, or a bench.json, to compare with")
     command.add_argument("--record", metavar="FILE", help="write the ratios; those not measured stay as they are")
-    add_overwrite_and_quiet(command)
+    add_flags(command, overwrite=OVERWRITE, quiet=QUIET)
 
 
 def run(arguments: argparse.Namespace) -> int:
