@@ -38,9 +38,8 @@ from napari_gsw.core.features.codebook import (
 )
 from napari_gsw.core.features.input_maps import InputMaps, make_sites, open_input_maps, select_site_image, sites_source
 from napari_gsw.core.features.network import HALO, STRIDE, load_network
-from napari_gsw.core.features.site_features import BlockFeatures
+from napari_gsw.core.features.site_features import BlockFeatures, SiteMaps, summarize_sums_of_maps
 from napari_gsw.core.features.texture import compute_texture
-from napari_gsw.core.graph.map_evidence import SiteMaps, summarize_sums_of_maps
 from napari_gsw.core.graph.region_graph import (
     RegionGraph,
     add_second_order,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from napari_gsw.core.array_types import BoolArray, ChannelImage, Float64Array, Int32Array, Int64Array, Sites
+from napari_gsw.core.errors import InputError
 from napari_gsw.core.features import codebook as words
 from napari_gsw.core.features.codebook import Codebook, load_builtin_codebook
+from napari_gsw.core.features.input_maps import InputMaps
 from napari_gsw.core.features.network import NetworkMaps, load_network
 from napari_gsw.core.features.texture import compute_texture
 from napari_gsw.core.image.normalized_image import NormalizedImage
+from napari_gsw.core.image.spacing import Spacing
 from napari_gsw.core.likelihood.conjugate import Gaussian
 from napari_gsw.core.settings import Settings
 from napari_gsw.core.sites.site_values import mean_per_site, sum_over_faces
@@ -243,3 +246,53 @@ def make_positions(shape: tuple[int, ...]) -> ChannelImage:
     """Return the position of each pixel, (*shape, axes) from 0 to 1."""
     axes = [np.linspace(0, 1, length, dtype=np.float32) for length in shape]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+
+
+class SiteMaps(NamedTuple):
+    """Values of the maps beside an image for n sites; None for a map that is not given."""
+
+    features: Gaussian | None = None
+    edge_sums: Float64Array | None = None  # (touching,) boundary log odds summed over the faces of each edge
+    foreground: Float64Array | None = None  # (n,) mean log odds
+    notes: Mapping[str, Any] = {}  # what was recognised of each map, for JSON
+
+
+def summarize_maps(maps: InputMaps, sites: Sites, edges: Int32Array, settings: Settings, spacing: Spacing) -> SiteMaps:
+    """Summarize maps in memory for sites (*shape,) 1..n, 0 for none, and edges (touching, 2) of those that touch.
+
+    A boundary of one pixel lies on one side of a face, so the larger of its two pixels counts.
+    """
+    features = edge_sums = foreground = None
+    if "features" in maps:
+        mask = sites > 0
+        pixels = maps["features"].convert()[mask]
+        pixels = pixels[:, find_informative_channels(pixels.astype(np.float64).var(axis=0))]
+        options = gaussian_options(settings, settings.features_evidence)
+        features = Gaussian.from_pixels(pixels, sites[mask] - 1, int(sites.max()), *options)
+    if "boundaries" in maps:
+        edge_sums = sum_over_faces(maps["boundaries"].convert(), sites, edges, use_maximum=True, spacing=spacing)
+    if "foreground" in maps:
+        foreground = mean_per_site(maps["foreground"].convert()[..., np.newaxis], sites)[:, 0]
+    return SiteMaps(features, edge_sums, foreground, maps.notes)
+
+
+def summarize_sums_of_maps(
+    maps: InputMaps,
+    sums: Mapping[str, Float64Array],
+    n_pixels: NDArray[np.int64],
+    edge_sums: Float64Array | None,
+    settings: Settings,
+) -> SiteMaps:
+    """Summarize maps by sums (n, k) over the pixels (n,) of each site, and `edge_sums` (touching,)."""
+    features = foreground = None
+    if "features" in maps:
+        mean = sums["features"].sum(axis=0) / n_pixels.sum()
+        variance = np.maximum(sums["feature squares"].sum(axis=0) / n_pixels.sum() - mean**2, 0)
+        if not variance.any():
+            raise InputError("features are the same everywhere, so they have no effect; leave them out")
+        kept = find_informative_channels(variance)
+        options = gaussian_options(settings, settings.features_evidence)
+        features = Gaussian.from_sums(n_pixels, sums["features"][:, kept], sums["feature squares"][:, kept], *options)
+    if "foreground" in maps:
+        foreground = sums["foreground"][:, 0] / n_pixels
+    return SiteMaps(features, edge_sums, foreground, maps.notes)

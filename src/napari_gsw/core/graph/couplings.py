@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -14,7 +15,7 @@ from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph.boundary_cues import chi_squared_distance
 from napari_gsw.core.graph.boundary_model import load_boundary_model
 from napari_gsw.core.graph.random_walk import apply_transitions, make_transition_matrix
-from napari_gsw.core.graph.region_graph import RegionGraph
+from napari_gsw.core.graph.region_graph import RegionGraph, add_second_order
 from napari_gsw.core.settings import Settings
 
 
@@ -81,6 +82,23 @@ def compute_dissimilarity(
         texture = apply_transitions(counts / counts.sum(axis=1, keepdims=True), matrix, settings.graph_passes)
         total = total + chi_squared_distance(texture[i], texture[j]) / settings.texture_scale
     return np.asarray(total)
+
+
+def compute_map_couplings(sums: Float64Array, graph: RegionGraph, settings: Settings) -> Float64Array:
+    """Compute what a map of boundaries adds to the coupling of each edge, from the `sums` of its log odds over faces.
+
+    It is -boundaries_weight * (mean over the faces of the log odds of a boundary - log odds of boundaries_level). Edges
+    of touching sites (touching,) come first in the graph; neighbours of neighbours take the weakest boundary on the
+    way, times ``second_weight``.
+    """
+    touching = len(sums)
+    neutral = float(np.log(settings.boundaries_level / (1 - settings.boundaries_level)))
+    mean = sums / np.maximum(graph.length[:touching], 1e-300)
+    if len(graph.edges) > touching:
+        edges, length, order = graph.edges[:touching], graph.length[:touching], graph.order[:touching]
+        mean = add_second_order(replace(graph, edges=edges, length=length, contrast=mean, order=order)).contrast
+    beta = -settings.boundaries_weight * (mean - neutral)
+    return np.where(graph.order == 2, settings.second_weight * beta, beta)
 
 
 def compute_link_couplings(

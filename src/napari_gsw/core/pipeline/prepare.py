@@ -24,9 +24,8 @@ from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import MAP_NAMES, InputMaps, make_sites, open_input_maps, select_site_image
 from napari_gsw.core.features.network import Network, has_onnxruntime, load_network
 from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
-from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
-from napari_gsw.core.graph.couplings import compute_couplings, compute_link_couplings
-from napari_gsw.core.graph.map_evidence import SiteMaps, compute_map_couplings, summarize_maps
+from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures, SiteMaps, summarize_maps
+from napari_gsw.core.graph.couplings import compute_couplings, compute_link_couplings, compute_map_couplings
 from napari_gsw.core.graph.object_model import COLOURS, load_object_model
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import (
@@ -244,7 +243,7 @@ def _prepare_in_memory(
     graph = concatenate_graphs(graphs)
     report(Stage("features"), None)
     features = ImageFeatures(pixels, site_images, settings, codebook)
-    site_maps = summarize_maps(maps, site_images[0], graph, settings, pixels[0].spacing)
+    site_maps = summarize_maps(maps, site_images[0], graph.edges[graph.order == 1], settings, pixels[0].spacing)
     signals = [p.channels[..., 0] if has_objects else None for p in pixels]
     if not is_joint:
         found: dict[str, Any] = {"sites": site_images[0], "signal": signals[0]}

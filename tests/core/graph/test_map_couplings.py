@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from napari_gsw.core.graph.map_evidence import compute_map_couplings, sum_map_over_edges
+from napari_gsw.core.graph.couplings import compute_map_couplings
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.sites.site_values import sum_over_faces
 from napari_gsw.core.sites.superpixels import label_connected
 
 rng = np.random.default_rng(0)
@@ -45,7 +46,9 @@ def test_couplings_are_minus_the_mean_log_odds_along_the_edge(shape, spacing):
     slow, areas = slow_means(log_odds, sites, graph.edges, spacing or (1.0,) * len(shape))
     assert np.allclose(graph.length, areas)
     settings = Settings(boundaries_weight=2.0, boundaries_level=0.25)
-    beta = compute_map_couplings(sum_map_over_edges(log_odds, sites, graph, spacing), graph, settings)
+    beta = compute_map_couplings(
+        sum_over_faces(log_odds, sites, graph.edges, use_maximum=True, spacing=spacing), graph, settings
+    )
     assert np.allclose(beta, -2.0 * (slow - np.log(1 / 3)), atol=1e-6)
     assert (beta < 0).any()
     assert (beta > 0).any()
@@ -56,7 +59,9 @@ def test_neighbours_of_neighbours_take_the_weakest_boundary_on_the_way():
     graph = build_region_graph(NormalizedImage(np.zeros((*sites.shape, 1), np.float32), False), sites, 2)
     log_odds = np.array([[0, 1, 1, 0, 3, 3]], np.float32)
     beta = compute_map_couplings(
-        sum_map_over_edges(log_odds, sites, graph), graph, Settings(boundaries_weight=1.0, second_weight=0.5)
+        sum_over_faces(log_odds, sites, graph.edges[:2], use_maximum=True),
+        graph,
+        Settings(boundaries_weight=1.0, second_weight=0.5),
     )
     assert graph.edges.tolist() == [[0, 1], [1, 2], [0, 2]]
     assert beta.tolist() == [-1.0, -3.0, -1.5]
