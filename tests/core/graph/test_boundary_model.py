@@ -99,7 +99,7 @@ def test_a_saved_model_is_the_same_model(tmp_path):
 
 def test_lightgbm_trees_become_the_same_forest():
     lightgbm = pytest.importorskip("lightgbm")
-    from napari_gsw.research.training.boundaries import TREES, convert_trees
+    from napari_gsw.research.training.couplings import TREES, convert_trees
 
     rows = RNG.normal(size=(2000, 5))
     target = 1 / (1 + np.exp(-(rows[:, 0] + rows[:, 1] * rows[:, 2])))
@@ -114,7 +114,7 @@ def add_context(graph, cues, sums, odds):
 
 def test_learning_on_images_of_its_own(tmp_path):
     pytest.importorskip("lightgbm")
-    from napari_gsw.research.training.boundaries import FOLDS, TrainingImage, fold_of, learn_folds
+    from napari_gsw.research.training.couplings import FOLDS, TrainingImage, fold_of, learn_folds
 
     looks = []
     for _ in range(FOLDS):

@@ -13,7 +13,7 @@ from napari_gsw.cli import main
 from napari_gsw.research.evaluation.data_sets import list_labelled_folder
 from napari_gsw.research.paper import experiment, quality
 from napari_gsw.research.paper.experiment import Study
-from napari_gsw.research.training.membranes import membrane_examples
+from napari_gsw.research.training.couplings import membrane_examples
 from napari_gsw.sample_data import sample
 
 

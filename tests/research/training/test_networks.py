@@ -198,7 +198,7 @@ def test_borders_and_contacts_are_where_labels_meet():
 
 
 def test_reliability_says_how_often_what_was_said_is_so():
-    from napari_gsw.research.training.objects import tabulate_reliability
+    from napari_gsw.research.training.couplings import tabulate_reliability
 
     rows = tabulate_reliability(np.array([0.1, 0.2, 0.9, 1.0]), np.array([0, 1, 1, 0]), bins=2)
     assert rows[0] == [0.0, 0.5, 2.0, pytest.approx(0.15), 0.5]
@@ -208,7 +208,7 @@ def test_reliability_says_how_often_what_was_said_is_so():
 
 def test_a_calibration_is_right_as_often_as_it_says():
     """A posterior that squares the odds against two being one is brought back to how often they are."""
-    from napari_gsw.research.training.objects import fit_calibration
+    from napari_gsw.research.training.couplings import fit_calibration
 
     rng = np.random.default_rng(0)
     truth = rng.uniform(0.02, 0.98, 40_000)

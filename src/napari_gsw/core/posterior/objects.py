@@ -45,7 +45,7 @@ from napari_gsw.core.special import expit, sum_by_group
 # Two fragments are shown as one object above this probability. It is more than one half, since of two objects taken for
 # one both are lost, while the larger part of a split one often remains.
 MERGE_PROBABILITY = 0.55
-# Fitted by research/training/objects.py to touching fragments of 173 images of nuclei, with networks and forests that
+# Fitted by research/training/couplings.py to touching fragments of 173 images of nuclei, with networks and forests that
 # had not seen the image; probabilities are clipped to [MIN_PROBABILITY, 1 - MIN_PROBABILITY].
 CALIBRATION_SLOPES, CALIBRATION_SHIFT = (1.15, 0.27), 0.64
 MIN_PROBABILITY = 0.002

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from napari_gsw.files.output_folder import check_writable
     from napari_gsw.research.evaluation import data_sets
     from napari_gsw.research.paper.experiment import BERKELEY, LABELME, Study
-    from napari_gsw.research.training.membranes import membrane_examples
+    from napari_gsw.research.training.couplings import membrane_examples
 
     for name in arguments.names:
         if name not in (*EXPERIMENTS, "all"):

@@ -102,13 +102,9 @@ def format_table(summary: Mapping[str, Any]) -> str:
 
 
 def evaluate(
-    examples: Sequence[Scorable],
-    choice: Choice,
-    job_options: JobOptions,
-    seed: int = 0,
-    save_labels: bool = False,
+    examples: Sequence[Scorable], choice: Choice, job_options: JobOptions, seed: int = 0, save_labels: bool = False,
     levels: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Segment and score every example, and write ``images.csv`` and ``evaluation.json``, whose content is returned.
 
     Also write the label image of every example into ``labels/``, and score the hierarchies, if asked to.

@@ -113,13 +113,9 @@ class ScribbleCurve(NamedTuple):
 
 
 def simulate_scribbles(
-    image: NDArray[Any],
-    annotator: SimulatedAnnotator,
-    choice: Choice,
-    chooser: Chooser,
-    n_scribbles: int,
+    image: NDArray[Any], annotator: SimulatedAnnotator, choice: Choice, chooser: Chooser, n_scribbles: int,
     seed: int = 0,
-) -> ScribbleCurve:
+) -> ScribbleCurve:  # fmt: skip
     """Segment with the first scribbles of an annotator, then with one more, and so on: `n_scribbles` times.
 
     When the chooser returns None, the last values are repeated. The seed is that of the method and of the chooser.

@@ -95,25 +95,18 @@ class Study:
         return dict(records.done)
 
     def score(
-        self,
-        title: str,
-        examples: Sequence[Example],
-        choices: Sequence[Mapping[str, Choice]],
-        folds: Mapping[Example, int] | None = None,
-        function: Callable[..., Record] = score_methods,
-    ) -> dict[str, Record]:
+        self, title: str, examples: Sequence[Example], choices: Sequence[Mapping[str, Choice]],
+        folds: Mapping[Example, int] | None = None, function: Callable[..., Record] = score_methods,
+    ) -> dict[str, Record]:  # fmt: skip
         """Score the methods of its fold, by default the first, on each example, and return the records by image."""
         cases = {example.name: (example, 0 if folds is None else folds[example]) for example in examples}
         return self.run(title, function, cases, choices=choices)
 
     def write(
-        self,
-        name: str,
-        content: Mapping[str, Any] | None = None,
-        table: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
-        text: str | None = None,
+        self, name: str, content: Mapping[str, Any] | None = None,
+        table: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None, text: str | None = None,
         figure: Figure | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write what is given: ``NAME.json``, ``.csv`` (head and rows), ``.md`` and ``.png``."""
         path = self.folder / name
         if content is not None:
@@ -167,12 +160,9 @@ def make_mosaics(folder: Path, with_scribbles: bool = False) -> list[Example]:
 
 
 def summarize_methods(
-    records: Sequence[Record],
-    measures: Collection[str],
-    ours: Iterable[str] = (),
-    peers: Iterable[str] = (),
+    records: Sequence[Record], measures: Collection[str], ours: Iterable[str] = (), peers: Iterable[str] = (),
     tested: Iterable[str] = (),
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Summarize the measures of each method, with p-values of ours against each peer for those that are tested.
 
     Each record is of an image, with a row for each method by its name. The test is Wilcoxon's signed-rank test; its

@@ -34,11 +34,14 @@ from napari_gsw.research.evaluation.evaluate import MEASURES, choose_headings, s
 from napari_gsw.research.figures import INKS, make_axes, tidy_axes
 from napari_gsw.research.paper import experiment
 from napari_gsw.research.paper.experiment import Study
-from napari_gsw.research.training.boundaries import FOLDS, fold_of
-from napari_gsw.research.training.boundaries import learn_all as learn_photographs
-from napari_gsw.research.training.membranes import fold_names
-from napari_gsw.research.training.membranes import learn_all as learn_membranes
-from napari_gsw.research.training.objects import learn_folds as learn_objects
+from napari_gsw.research.training.couplings import (
+    FOLDS,
+    fold_names,
+    fold_of,
+    learn_membranes,
+    learn_objects,
+    learn_photographs,
+)
 from napari_gsw.scores.partitions import default_tolerance, dilate_boundaries, find_boundaries
 
 OURS = ("general", "photo")

@@ -16,26 +16,13 @@ from napari_gsw.batch.jobs import Record
 from napari_gsw.core.array_types import LabelImage
 from napari_gsw.core.settings.presets import PRESETS
 from napari_gsw.methods import METHODS, Choice, choose
+from napari_gsw.research.evaluation import simulated_annotator
 from napari_gsw.research.evaluation.data_sets import Example, spread
 from napari_gsw.research.evaluation.evaluate import SCRIBBLE_MEASURES
-from napari_gsw.research.evaluation.simulated_annotator import (
-    Chooser,
-    SimulatedAnnotator,
-    choose_largest_error,
-    choose_query,
-    choose_random,
-    simulate_scribbles,
-)
+from napari_gsw.research.evaluation.simulated_annotator import Chooser, SimulatedAnnotator, simulate_scribbles
 from napari_gsw.research.figures import INKS, make_axes, tidy_axes
-from napari_gsw.research.paper.experiment import (
-    BERKELEY,
-    Study,
-    available_methods,
-    format_methods,
-    make_mosaics,
-    markdown_table,
-    summarize_methods,
-)
+from napari_gsw.research.paper import experiment
+from napari_gsw.research.paper.experiment import BERKELEY, Study
 
 OURS = ("general", "photo")
 PEERS = ("random-walker", "watershed", "forest", "graph-cut")
@@ -51,7 +38,11 @@ CORRECTED = {
 CHANGES: Mapping[str, Mapping[str, Any]] = {"microscopy": {"view": "clusters"}}
 # Where the annotator paints next; only a method that samples has queries.
 QUERY = "ask me"
-CHOOSERS: Mapping[str, Chooser] = {"random": choose_random, "largest error": choose_largest_error, QUERY: choose_query}
+CHOOSERS: Mapping[str, Chooser] = {
+    "random": simulated_annotator.choose_random,
+    "largest error": simulated_annotator.choose_largest_error,
+    QUERY: simulated_annotator.choose_query,
+}
 IMAGES, QUICK_IMAGES = 10, 1
 N_SCRIBBLES, QUICK_SCRIBBLES = 10, 2
 # Segments of an annotator that are wanted of a photograph; the rest is left out.
@@ -93,8 +84,8 @@ def select_wanted(human: LabelImage, data_set: str) -> LabelImage:
 
 def reproduce(study: Study) -> None:
     """Score and simulate, and write ``steering.json``, ``.md``, ``.csv``, ``.png`` and ``steering_curves.csv``."""
-    pairs = study.scribbles or make_mosaics(study.folder, with_scribbles=True)
-    choices = {name: choose_by_name(name) for name in available_methods((*OURS, *PEERS))}
+    pairs = study.scribbles or experiment.make_mosaics(study.folder, with_scribbles=True)
+    choices = {name: choose_by_name(name) for name in experiment.available_methods((*OURS, *PEERS))}
     scores = study.score("steering", spread(pairs, study.count(None, QUICK_PAIRS)), [choices])
     halves = assign_halves(pairs)
     courses = run_simulations(study, pairs)
@@ -105,7 +96,9 @@ def reproduce(study: Study) -> None:
         for name, row in record.items()
     ]
     text = [
-        format_methods(f"Labels from scribbles, {title} ({of['pairs']} pairs)", of["methods"], SCRIBBLE_MEASURES)
+        experiment.format_methods(
+            f"Labels from scribbles, {title} ({of['pairs']} pairs)", of["methods"], SCRIBBLE_MEASURES
+        )
         for of, title in zip(table.values(), PARTS.values(), strict=True)
     ]
     # Mean Dice against scribbles: a panel per data set, a colour per method, a dash per chooser.
@@ -119,7 +112,7 @@ def reproduce(study: Study) -> None:
                 lines.append([name, chooser, *(f"{value:.4f}" for value in curve["mean"])])
                 axes.plot(curve["mean"], styles[chooser], color=inks[name], linewidth=1.4, label=f"{name}, {chooser}")
         head = ["method", "next stroke", *map(str, range(len(lines[0]) - 2))]
-        text.append(markdown_table(f"A robot on {data_set}, mean Dice after so many strokes", head, lines))
+        text.append(experiment.markdown_table(f"A robot on {data_set}, mean Dice after so many strokes", head, lines))
         # Below the axes, since curves go everywhere within them.
         axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -145,7 +138,7 @@ def run_simulations(study: Study, pairs: Sequence[Example]) -> dict[str, Record]
     cases = {
         f"{data_set}/{name}/{example.name}": (example, data_set, choose_by_name(name))
         for data_set, examples in data.items()
-        for name in available_methods(CORRECTED[data_set] if examples else ())
+        for name in experiment.available_methods(CORRECTED[data_set] if examples else ())
         for example in spread(examples, study.count(IMAGES, QUICK_IMAGES))
     }
     n_scribbles = QUICK_SCRIBBLES if study.quick else N_SCRIBBLES
@@ -163,7 +156,7 @@ def summarize_scores(scores: Mapping[str, Record], halves: Mapping[str, str]) ->
     content: dict[str, Any] = {}
     for part in PARTS:
         chosen = [record for pair, record in scores.items() if part in ("all", halves[pair])]
-        methods = summarize_methods(chosen, SCRIBBLE_MEASURES, OURS, PEERS, ["dice"])
+        methods = experiment.summarize_methods(chosen, SCRIBBLE_MEASURES, OURS, PEERS, ["dice"])
         content[part] = {"pairs": len(chosen), "methods": methods}
     return content
 
