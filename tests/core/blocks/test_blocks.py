@@ -80,6 +80,7 @@ def test_a_mosaic_reads_like_an_array(shape):
 def test_numbers_too_wide_for_16_bits_are_kept():
     wide = np.array([[0, 70_000], [3, 70_000]])
     assert np.array_equal(CompressedArray.of(wide).array(), wide)
+    assert CompressedArray.of(np.arange(6).reshape(2, 3)).array().dtype == np.uint16
 
 
 def test_a_grid_covers_an_image_once():

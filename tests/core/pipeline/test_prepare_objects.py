@@ -85,6 +85,7 @@ def test_settings_that_the_network_settles_change_nothing_and_the_others_are_ask
     assert len(changed) > 30
     assert not any(changed.values()), [name for name in changed if changed[name]]
     assert len(refused) < 5, refused
+    assert [is_replaced_by_network(name) for name in ("site_size", "network", "min_region")] == [True, False, False]
     for name in NETWORK_SETTINGS[:2]:
         (other,) = (word for word in setting_fields()[name].choices if word != getattr(short, name))
         assert not np.array_equal(gsw.segment(image, short.replace(**{name: other}), seed=0).labels, labels)

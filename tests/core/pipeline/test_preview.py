@@ -54,6 +54,10 @@ def test_what_is_not_large_has_none_and_nobody_is_kept_waiting(small):
     assert not stages
 
 
+def test_the_copy_of_an_image_is_about_as_large_as_its_screen():
+    assert [choose_step(shape) for shape in ((2000, 2000), (8000, 8000), (400, 400, 400))] == [1, 20, 8]
+
+
 def test_mask_and_strokes_count_and_what_is_outside_may_be_anything(small):
     image, _truth = quarters(240, "f")
     mask = np.ones(image.shape, bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.sites.scribbles import apply_scribble, find_scribbled_sites, split_sites
+from napari_gsw.core.sites.scribbles import apply_scribble, find_scribbled_sites, make_scribble, split_sites, trace_path
 
 
 @pytest.fixture
@@ -71,6 +71,21 @@ def test_painting_a_new_label_splits(grid):
     assert len(np.unique(result)) == 18
     assert result[0, 0] != result[0, 9]
     assert 1 in (result[0, 0], result[0, 9])
+
+
+def test_a_row_of_sites_is_painted_split_and_walked_along():
+    before = np.array([[1, 1, 2, 2, 3, 3]])
+    assert apply_scribble(before, np.array([[1, 1, 1, 2, 3, 3]])).tolist() == [[1, 1, 1, 1, 3, 3]]
+    assert apply_scribble(before, np.array([[1, 1, 2, 9, 3, 3]])).tolist() == [[1, 1, 2, 9, 3, 3]]
+    sites, scribbles = np.array([[1, 1, 1, 1, 2, 2]]), np.array([[3, 0, 0, 5, 5, 0]])
+    grey = np.array([[0.0, 0.0, 9.0, 9.0, 9.0, 9.0]])[..., np.newaxis]
+    assert split_sites(sites, scribbles, grey)[0].tolist() == [[1, 1, 3, 3, 2, 2]]
+    path = np.array([[0.0, 0.0], [2.0, 1.0], [2.0, 9.0]])
+    assert trace_path((3, 4), path).tolist() == [[0, 0], [1, 0], [2, 1], [2, 2], [2, 3]]
+    after = np.array([[0, 0, 0, 0, 7, 0, 0, 0, 0]])
+    scribble = make_scribble(np.arange(1, 10)[np.newaxis], np.zeros_like(after), after)
+    assert scribble.bounding_box(np.ones(9, int)) == (slice(0, 1), slice(3, 6))
+    assert scribble.bounding_box(None) == (slice(0, 1), slice(0, 9))
 
 
 def test_erasing_removes_pixels(grid):

@@ -12,6 +12,7 @@ from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.sites.superpixels import (
     SLIC_ROUNDS,
     cluster_by_slic,
+    divide_into_cells,
     label_connected,
     make_superpixels,
     merge_small_regions,
@@ -86,6 +87,12 @@ def test_every_pixel_of_a_mask_is_in_a_site(method, pattern):
 def test_tiny_images(method, shape):
     sites = make_superpixels(normalize_image(np.ones(shape), "ZYX"[-len(shape) :]), gsw.Settings(superpixels=method))
     check_sites(sites, np.ones(shape, bool))
+
+
+def test_cells_are_cubes_in_space():
+    assert divide_into_cells((30, 40), 12, 1200) == ((3, 4), 10.0)
+    assert divide_into_cells((2, 50), 10, 100) == ((1, 10), 5.0)  # too thin to be divided along the first axis
+    assert divide_into_cells((10, 40), 16, 400, (4.0, 1.0)) == ((4, 4), 10.0)  # pixels four times as high as wide
 
 
 def test_slic_follows_an_edge():

@@ -275,6 +275,13 @@ def test_the_guard_flags_what_is_worse_and_nothing_else(ratio, fine, worse):
     assert [line.partition(" is ")[0] for line in regressions(worse)] == ["x"]
 
 
+def test_numbers_are_told_with_three_digits():
+    values = (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)
+    assert [report.cell_text(v) for v in values] == ["-", "x", "1,000", "1,234", "12.3", "1.23", "0.0123"]
+    (line,) = find_regressions({"cost": Ratio(1.4, "low", 0.3)}, {"cost": Ratio(1.0, "low", 0.3)})
+    assert line == "cost is 1.40, recorded 1.00: worse by 40 %, 30 % allowed"
+
+
 # The command
 
 

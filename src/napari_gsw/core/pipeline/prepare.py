@@ -331,11 +331,7 @@ def can_use_object_network(settings: Settings) -> bool:
 
 
 def is_replaced_by_network(name: str) -> bool:
-    """Return whether a setting has no effect with an object network.
-
-    >>> is_replaced_by_network("site_size"), is_replaced_by_network("network"), is_replaced_by_network("min_region")
-    (True, False, False)
-    """
+    """Return whether a setting has no effect with an object network."""
     return name in NETWORK_CUTS or (setting_fields()[name].section in NETWORK_SECTIONS and name not in NETWORK_SETTINGS)
 
 

@@ -366,11 +366,7 @@ class Preview(NamedTuple):
 
 
 def choose_step(shape: tuple[int, ...]) -> int:
-    """Return how many pixels of an image along each axis become one of its copy; 1 for an image that is not large.
-
-    >>> choose_step((2000, 2000)), choose_step((8000, 8000)), choose_step((400, 400, 400))
-    (1, 20, 8)
-    """
+    """Return how many pixels of an image along each axis become one of its copy; 1 for an image that is not large."""
     pixels = int(np.prod(shape))
     if pixels <= LARGE:
         return 1

@@ -24,12 +24,7 @@ from napari_gsw.core.image.lazy import LazyArray, import_dask_array
 
 @dataclass(frozen=True)
 class CompressedArray:
-    """A small array of whole numbers >= 0, compressed.
-
-    >>> CompressedArray.of(np.arange(6).reshape(2, 3)).array()
-    array([[0, 1, 2],
-           [3, 4, 5]], dtype=uint16)
-    """
+    """A small array of whole numbers >= 0, compressed."""
 
     data: bytes
     shape: tuple[int, ...]

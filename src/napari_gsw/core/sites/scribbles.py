@@ -93,11 +93,7 @@ def find_scribbled_sites(
 
 
 def trace_path(shape: tuple[int, ...], path: PointArray) -> Int64Array:
-    """Return the pixels (q, ndim) along a path (p, ndim) whose points may lie several pixels apart.
-
-    >>> trace_path((3, 4), np.array([[0.0, 0.0], [2.0, 1.0], [2.0, 9.0]])).tolist()
-    [[0, 0], [1, 0], [2, 1], [2, 2], [2, 3]]
-    """
+    """Return the pixels (q, ndim) along a path (p, ndim) whose points may lie several pixels apart."""
     points = np.asarray(path, dtype=float)
     steps = [points[:1]]
     for a, b in itertools.pairwise(points):
@@ -113,12 +109,6 @@ def apply_scribble(before: Sites, after: LabelImage, path: PointArray | None = N
     An existing label merges: every superpixel that the scribble labels (see :func:`find_scribbled_sites`) joins it. A
     new label splits: the painted pixels become a superpixel. 0 removes the painted pixels. Parts that are no longer
     connected become superpixels of their own; the largest keeps the number.
-
-    >>> before = np.array([[1, 1, 2, 2, 3, 3]])
-    >>> apply_scribble(before, np.array([[1, 1, 1, 2, 3, 3]])).tolist()  # paint 1 over half of 2
-    [[1, 1, 1, 1, 3, 3]]
-    >>> apply_scribble(before, np.array([[1, 1, 2, 9, 3, 3]])).tolist()  # paint a new label
-    [[1, 1, 2, 9, 3, 3]]
     """
     changed = before != after
     labels = np.unique(after[changed])
@@ -149,11 +139,6 @@ def split_sites(sites: Sites, scribbles: LabelImage, channels: ChannelImage) -> 
 
     The largest part keeps the site's number, the others take numbers after the last. Returns the sites (the same array
     if none is split), and (n',) the old site of each new one, from 0.
-
-    >>> sites, scribbles = np.array([[1, 1, 1, 1, 2, 2]]), np.array([[3, 0, 0, 5, 5, 0]])
-    >>> grey = np.array([[0.0, 0.0, 9.0, 9.0, 9.0, 9.0]])[..., np.newaxis]
-    >>> split_sites(sites, scribbles, grey)[0].tolist()
-    [[1, 1, 3, 3, 2, 2]]
     """
     from scipy import ndimage
 

@@ -124,13 +124,6 @@ def divide_into_cells(
     """Divide an image of so many pixels into about `n_cells` cubes.
 
     Returns the number of cells along each axis, and the side of a cell in units of the spacing.
-
-    >>> divide_into_cells((30, 40), 12, 1200)
-    ((3, 4), 10.0)
-    >>> divide_into_cells((2, 50), 10, 100)  # too thin to be divided along the first axis
-    ((1, 10), 5.0)
-    >>> divide_into_cells((10, 40), 16, 400, (4.0, 1.0))  # pixels are four times as high as wide
-    ((4, 4), 10.0)
     """
     steps = spacing or (1,) * len(shape)
     extents = [length * step for length, step in zip(shape, steps, strict=True)]
@@ -154,8 +147,8 @@ def _number_cells(shape: tuple[int, ...], counts: Any) -> Sites:
 def _make_slic(channels: ChannelImage, wanted: int, compactness: float, inside: BoolArray, spacing: Spacing) -> Sites:
     """Make superpixels by SLIC (Achanta et al. 2012), and merge their small parts into the most similar neighbour.
 
-    On a noisy image, clusters of colour are not connected in space, and merging their fragments leaves a few huge
-    superpixels. So the compactness doubles until there are about as many superpixels as are asked for.
+    In noise, clusters of colour are scattered, and merging their parts leaves a few huge superpixels. So the
+    compactness doubles until there are about as many superpixels as are asked for.
     """
     if wanted == 1:
         return label_connected(inside)
@@ -181,8 +174,7 @@ def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ..
     """Cluster pixels (Z, Y, X, C) in a mask (Z, Y, X) by colour and position: numbers from 1, 0 outside.
 
     Each cell of a grid begins as a cluster. In a round, every pixel joins the nearest cluster of those that began in
-    its cell or an adjacent one, then every cluster moves to the mean of its pixels. It ends when nothing changes.
-    `scale` (3,) weighs a distance of one pixel along each axis, in units of the channels.
+    its cell or an adjacent one, then every cluster moves to the mean of its pixels. `scale` (3,) weighs coordinates.
     """
     shape, count, n_cells = channels.shape[:3], channels.shape[3], math.prod(grid)
     labels = np.where(mask, _number_cells(shape, grid), np.int32(0))
@@ -390,9 +382,8 @@ def _merge_felzenszwalb(
 ) -> Int32Array:
     """Merge pixels along edges (m,) of ascending weight by the method of Felzenszwalb and Huttenlocher (2004).
 
-    Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either of
-    them. Afterwards, components of fewer than `min_size` pixels merge across their lightest edge. Returns the root
-    (n_pixels,) of the component of each pixel.
+    Two components merge across an edge that is no heavier than scale / size plus the heaviest edge inside either. Then
+    those of fewer than `min_size` pixels merge across their lightest edge. Returns the root (n_pixels,) of each pixel.
     """
     parent = arange(n_pixels, np.int32)
     size = full(n_pixels, 1, np.int32)

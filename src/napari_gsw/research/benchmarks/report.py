@@ -79,11 +79,7 @@ class BenchReport:
 
 
 def cell_text(value: Cell) -> str:
-    """Format a cell with three significant digits.
-
-    >>> [cell_text(v) for v in (None, "x", 1000, 1234.5, 12.345, 1.2345, 0.012345)]
-    ['-', 'x', '1,000', '1,234', '12.3', '1.23', '0.0123']
-    """
+    """Format a cell with three significant digits."""
     if isinstance(value, str):
         return value
     if value is None or value != value:  # NaN
@@ -94,11 +90,7 @@ def cell_text(value: Cell) -> str:
 
 
 def find_regressions(measured: Mapping[str, Ratio], recorded: Mapping[str, Ratio]) -> list[str]:
-    """Describe each measured ratio that is worse than recorded by more than the recorded tolerance.
-
-    >>> find_regressions({"cost": Ratio(1.4, "low", 0.3)}, {"cost": Ratio(1.0, "low", 0.3)})
-    ['cost is 1.40, recorded 1.00: worse by 40 %, 30 % allowed']
-    """
+    """Describe each measured ratio that is worse than recorded by more than the recorded tolerance."""
     lines = []
     for name in filter(measured.__contains__, recorded):
         new, old = measured[name].value, recorded[name]
