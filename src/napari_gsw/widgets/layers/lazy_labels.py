@@ -21,7 +21,6 @@ from qtpy.QtCore import QTimer
 
 from napari_gsw.core.array_types import PointArray
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
-from napari_gsw.core.sites.outlines import draw_outlines
 
 # Displayed pixels above which napari is too slow at outlines: 0.07 s for a million.
 MANY = 1 << 16
@@ -29,6 +28,8 @@ MANY = 1 << 16
 THICK = 2
 # Largest length of an axis of the coarsest level.
 COARSEST = 1024
+# Rows of outlines that are drawn at a time: they stay in the cache.
+ROWS = 64
 
 
 def _is_large(labels: Any) -> bool:
@@ -233,3 +234,29 @@ class Brush:
         reset = getattr(self.layer, "_reset_history", None)
         if reset is not None:
             reset()
+
+
+def draw_outlines(labels: NDArray[np.integer], thickness: int) -> NDArray[np.integer]:
+    """Keep each label (h, w) at its boundaries with other labels, and set all other pixels to 0.
+
+    A pixel is kept where the largest label among it and its four neighbours differs from the smallest label among the
+    pixels within `thickness` steps along the axes. This is the rule of napari: the smaller label has the thin side.
+    """
+    height, width = labels.shape
+    out = np.empty_like(labels)
+    for first in range(0, height, ROWS):
+        last = min(first + ROWS, height)
+        low, high = labels[first:last].copy(), labels[first:last].copy()
+        for dy in range(-thickness, thickness + 1):
+            reach = min(thickness - abs(dy), width - 1)
+            top, bottom = max(first, -dy), min(last, height - dy)
+            if top >= bottom:
+                continue
+            for dx in range(-reach, reach + 1):
+                here = np.s_[top - first : bottom - first, max(0, -dx) : width - max(0, dx)]
+                there = labels[top + dy : bottom + dy, max(0, dx) : width - max(0, -dx)]
+                np.minimum(low[here], there, out=low[here])
+                if abs(dy) + abs(dx) <= 1:
+                    np.maximum(high[here], there, out=high[here])
+        out[first:last] = np.where(high != low, labels[first:last], 0)
+    return out

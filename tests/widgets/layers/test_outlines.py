@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_gsw.core.sites import outlines as module
-from napari_gsw.core.sites.outlines import draw_outlines
+from napari_gsw.widgets.layers import lazy_labels as module
+from napari_gsw.widgets.layers.lazy_labels import draw_outlines
 
 RNG = np.random.default_rng(0)
 
