@@ -85,24 +85,28 @@ def write_labels(
         `path`, or the TIFF that was written instead of a PNG.
     """
     target = Path(path)
+    foreign = (target.name, sibling_name(target.name, PROVENANCE)) if overwrite else ()
     geometry = make_geometry(np.ndim(labels), axes, scale, units, translate)
-
-    def write(scratch: Path) -> Path:
-        return write_label_file(labels, scratch / target.name, geometry, name, provenance)
-
-    return write_with_siblings(target, write, (target.name, sibling_name(target.name, PROVENANCE)) if overwrite else ())
+    return _write_atomically(labels, target, geometry, name, provenance, foreign)
 
 
-def write_with_siblings(target: Path, write: Callable[[Path], Path], overwrite: Collection[str]) -> Path:
-    """Write labels and the files beside them, all or none, by way of a scratch folder; return the file of the labels.
-
-    `write` does the same in the scratch folder; `overwrite` names foreign files that may be replaced.
-    """
+def _write_atomically(
+    labels: ArrayLike,
+    target: Path,
+    geometry: Geometry,
+    name: str,
+    provenance: Mapping[str, Any] | None,
+    overwrite: Collection[str],
+    tables: Mapping[str, str] | None = None,
+) -> Path:
+    """Write labels and texts beside them by name, all or none; `overwrite` names foreign files to replace."""
     manifest = sibling_name(target.name, PROVENANCE)
     find_writer(target.name)
     check_overwrite(target.parent, [target.name], manifest, overwrite)
     with output_folder(target.parent, manifest, overwrite) as scratch:
-        file = target.with_name(write(scratch).name)
+        for table, text in (tables or {}).items():
+            (scratch / table).write_text(text, encoding="utf-8")
+        file = target.with_name(write_label_file(labels, scratch / target.name, geometry, name, provenance).name)
         if file != target and os.path.lexists(file):  # nobody was asked about this name
             raise InputError(f"PNG cannot hold these labels, and {str(file)!r} is there already; write another .tif")
     return file
@@ -133,22 +137,20 @@ def write_label_file(
 
 def cast_labels(labels: ArrayLike) -> NDArray[Any]:
     """Cast labels to the type in which they are written; lazy ones must be unsigned and are returned unchanged."""
+    array: Any = labels if is_lazy(labels) else np.asarray(labels)
+    if array.dtype.kind not in ("u" if is_lazy(labels) else "bui"):
+        kind = "lazy labels must be of an unsigned type" if is_lazy(labels) else "labels must be whole numbers"
+        raise InputError(f"{kind}, not {array.dtype}")
     if is_lazy(labels):
-        lazy_labels: Any = labels
-        if lazy_labels.dtype.kind != "u":
-            raise InputError(f"lazy labels must be of an unsigned type, not {lazy_labels.dtype}")
-        return cast(NDArray[Any], lazy_labels)
-    array = np.asarray(labels)
-    if array.dtype.kind not in "bui":
-        raise InputError(f"labels must be whole numbers, not {array.dtype}")
+        return cast(NDArray[Any], array)
     if array.size == 0:
         raise InputError(f"labels must not be empty: their shape is {array.shape}")
     if array.dtype.kind == "u" and array.dtype.itemsize <= 2:
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
+        return cast(NDArray[Any], array.astype(array.dtype.newbyteorder("="), copy=False))
     if array.min() < 0:
         raise InputError(f"labels must be numbers >= 0, not {array.min()}")
     smallest = np.min_scalar_type(int(array.max()))
-    return array.astype(smallest.name, copy=False)  # by name: numpy has two types of 64 bits, zarr knows one
+    return cast(NDArray[Any], array.astype(smallest.name, copy=False))  # numpy has two types of 64 bits, zarr knows one
 
 
 def write_tiff(labels: NDArray[Any], path: Path, geometry: Geometry, name: str, provenance: str | None) -> None:
@@ -310,25 +312,21 @@ def write_labels_layer(path: str, data: Any, meta: dict[str, Any]) -> list[str]:
     provenance = (meta.get("metadata") or {}).get("napari-gsw")
     provenance = provenance if isinstance(provenance, Mapping) else None
     regions: Any = meta.get("features")
-    table = f"{base_name(target)}.regions.csv" if "index" in getattr(regions, "columns", ()) and len(regions) else None
-    if table is not None and provenance is None:
-        provenance = {"software": "napari-gsw"}  # so that the table may be replaced later
-    axes, translate = layer_axes(meta.get("axis_labels"), labels.ndim), meta.get("translate")
-    # A layer that was never moved has a translation of 0.
-    moved = translate if translate is not None and any(translate) else None
-
-    def write(scratch: Path) -> Path:
-        geometry = make_geometry(labels.ndim, axes, meta.get("scale"), meta.get("units"), moved)
-        if table is not None:
-            regions.to_csv(os.fspath(scratch / table), index=False)
-        return write_label_file(labels, scratch / target.name, geometry, str(meta.get("name", "labels")), provenance)
-
+    tables = {}
+    if "index" in getattr(regions, "columns", ()) and len(regions):
+        tables[f"{base_name(target)}.regions.csv"] = regions.to_csv(index=False)
+        provenance = provenance or {"software": "napari-gsw"}  # so that the table may be replaced later
+    translate = meta.get("translate")
+    moved = translate if translate is not None and any(translate) else None  # a layer that was never moved has 0
+    axes, scale, units = layer_axes(meta.get("axis_labels"), labels.ndim), meta.get("scale"), meta.get("units")
     try:
-        file = write_with_siblings(target, write, overwrite)
+        geometry = make_geometry(labels.ndim, axes, scale, units, moved)
+        name = str(meta.get("name", "labels"))
+        file = _write_atomically(labels, target, geometry, name, provenance, overwrite, tables)
     except InputError as error:  # napari takes a ValueError for "there is no such writer" and hides its message
         raise OSError(str(error)) from None
-    siblings = (None if provenance is None else sibling_name(target.name, PROVENANCE), table)
-    return [str(path) for path in (file, *(target.with_name(name) for name in siblings if name is not None))]
+    siblings = [*([] if provenance is None else [sibling_name(target.name, PROVENANCE)]), *tables]
+    return [str(path) for path in (file, *map(target.with_name, siblings))]
 
 
 def layer_axes(names: Sequence[str] | None, ndim: int) -> str | None:

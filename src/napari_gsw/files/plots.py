@@ -17,11 +17,8 @@ from napari_gsw.core.image.lazy import is_lazy, open_lazy_image, read
 from napari_gsw.core.image.normalized_image import fill_outside_mask, normalize_image
 from napari_gsw.core.posterior.result import Result, Trace
 
-DPI = 150
-MAX_DRAWN = 2000  # pixels of a lazy image along an axis
-INK = "#1f77b4"
-MARK = "#d62728"
-GREY = "#666666"
+DPI, MAX_DRAWN = 150, 2000  # pixels of a lazy image along an axis
+INK, MARK, GREY = "#1f77b4", "#d62728", "#666666"
 
 
 def middle_slice(volume: NDArray[Any]) -> NDArray[Any]:
@@ -102,16 +99,16 @@ def save_trace(traces: Sequence[Trace], path: Path) -> None:
     highest = max(traces, key=lambda t: t.log_posterior.max(initial=-np.inf))
     if len(highest.sweep):
         best = int(np.argmax(highest.log_posterior))
-        upper.plot(highest.sweep[best], highest.log_posterior[best], "o", color=MARK, markersize=5)
-        text = f"best {highest.log_posterior[best]:,.1f} at sweep {highest.sweep[best]:,}"
+        sweep, height = highest.sweep[best], highest.log_posterior[best]
+        upper.plot(sweep, height, "o", color=MARK, markersize=5)
+        text = f"best {height:,.1f} at sweep {sweep:,}"
         upper.text(0.98, 0.06, text, color=MARK, ha="right", va="bottom", transform=upper.transAxes)
         # The increase of the first sweeps would flatten everything after it.
         late = np.concatenate([t.log_posterior[len(t.sweep) // 20 :] for t in traces])
         margin = 0.1 * (np.ptp(late) or 1.0)
         upper.set_ylim(late.min() - margin, late.max() + margin)
     upper.set_ylabel("log posterior")
-    lower.set_ylabel("clusters")
-    lower.set_xlabel("sweep")
+    lower.set(xlabel="sweep", ylabel="clusters")
     lower.yaxis.get_major_locator().set_params(integer=True)
     for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)

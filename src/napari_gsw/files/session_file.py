@@ -114,9 +114,9 @@ def save_session(
 
 def _as_session(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
     if isinstance(session, ResultBase):
-        session = session.run
-        if session is None:
+        if session.run is None:
             raise InputError("this result cannot be saved as a session: only those of gsw.segment or the window can")
+        session = session.run
     if isinstance(session, SavedRun):
         session = SavedSession({"run": session})
     if not isinstance(session, SavedSession):
@@ -367,12 +367,11 @@ class Autosave:
         **options: Any,
     ) -> None:
         self.path, self.every, self.tell, self._options = path, every, tell, options
-        self._executor = ThreadPoolExecutor(1, "gsw-autosave")
-        self._lock = threading.Lock()
-        self._last: Future[None] | None = None
+        self._executor, self._lock = ThreadPoolExecutor(1, "gsw-autosave"), threading.Lock()
+        self._last: Future[None] = Future()
+        self._last.set_result(None)
         self._newest: Take | None = None
-        self._began = -float("inf")
-        self._message = ""
+        self._began, self._message = -float("inf"), ""
 
     def __call__(self, take: Take) -> None:
         """Save what `take` returns, if it is time."""
@@ -383,8 +382,7 @@ class Autosave:
     @property
     def due(self) -> bool:
         """True if the last save is finished and long enough ago."""
-        is_idle = self._last is None or self._last.done()
-        return is_idle and time.monotonic() - self._began >= self.every
+        return self._last.done() and time.monotonic() - self._began >= self.every
 
     def save(self, take: Take) -> None:
         """Save what `take` returns now, without waiting; it replaces a session that still waits to be saved."""
@@ -392,24 +390,22 @@ class Autosave:
         session = take()  # in this thread, since the chain goes on meanwhile
         with self._lock, suppress(RuntimeError):  # closed: a worker may call once more
             future = self._executor.submit(self._save, session)
-            if self._last is not None:
-                self._last.cancel()
+            self._last.cancel()
             self._last = future
 
     def _save(self, session: SavedRun | SavedSession) -> None:
+        text = ""
         try:
             save_session(self.path, session, **self._options)
-            self._message = ""
         except Exception as error:  # any: the next save may succeed, and nobody else would report it
             text = str(error) if isinstance(error, InputError) else f"the session could not be saved: {error!r}"
-            if text != self._message:
-                self._message = text
-                self.tell(text)
+        if text and text != self._message:
+            self.tell(text)
+        self._message = text
 
     def wait(self) -> None:
         """Wait until the last save is finished."""
-        if self._last is not None:
-            self._last.result()
+        self._last.result()
 
     def close(self) -> None:
         """Save the last state and wait for it."""
@@ -424,10 +420,7 @@ class Autosave:
         self._newest = None
         with self._lock:
             last = self._last
-        if last is None:
-            then()
-        else:
-            last.add_done_callback(lambda _: then())
+        last.add_done_callback(lambda _: then())
 
     def __enter__(self) -> Self:
         return self
