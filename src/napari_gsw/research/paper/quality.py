@@ -131,12 +131,14 @@ def choose_for_membranes(examples: Sequence[Example], study: Study) -> Folds:
     learn = None if len(names) < 2 else lambda out: learn_membranes(examples, out)
     models = find_models(study, "membranes/fold{}.json", len(names), "sections", learn)
     signed_graphs = experiment.available_methods(SIGNED_GRAPHS[1:] + SIGNED_GRAPHS[:1])
-    choices = []
-    for k in range(len(names)):
-        changes = {"boundary_model": models[k]} if models else {}
-        ours = {"membranes": choose("gsw", "membranes", changes)}
-        others = {name: choose(name, "membranes", changes) for name in signed_graphs}
-        choices.append({**ours, **others, "distance-watershed": choose("distance-watershed", changes=DISTANCE)})
+    choices = [
+        {
+            "membranes": choose("gsw", "membranes", changes),
+            **{name: choose(name, "membranes", changes) for name in signed_graphs},
+            "distance-watershed": choose("distance-watershed", changes=DISTANCE),
+        }
+        for changes in ([{"boundary_model": model} for model in models] or [{}] * len(names))
+    ]
     return choices, {e: names.index(group) for e, group in zip(examples, groups, strict=True)}
 
 

@@ -135,17 +135,13 @@ def learn_folds(
     ``fold0.json`` and so on have not seen a group, in the order of the groups; ``boundaries.json`` has seen all.
     """
 
-    def fit(rows: Sequence[Float64Array], chosen: Sequence[TrainingImage]) -> DecisionForest:
-        return fit_trees(rows, [image.target for image in chosen], [image.weight for image in chosen], rounds=rounds)
+    def fit(left_out: frozenset[Any], rows: Sequence[Float64Array] | None = None) -> DecisionForest | None:
+        kept = [image for image, group in zip(images, groups, strict=True) if group not in left_out]
+        rows = [image.cues for image in kept] if rows is None else rows
+        targets, weights = [image.target for image in kept], [image.weight for image in kept]
+        return fit_trees(rows, targets, weights, rounds=rounds) if kept else None
 
-    def keep(left_out: frozenset[Any]) -> list[TrainingImage]:
-        return [image for image, group in zip(images, groups, strict=True) if group not in left_out]
-
-    @cache
-    def fit_first(left_out: frozenset[Any]) -> DecisionForest | None:
-        kept = keep(left_out)
-        return fit([image.cues for image in kept], kept) if kept else None
-
+    fit_first = cache(fit)
     folder.mkdir(parents=True, exist_ok=True)
     names = {f"fold{number}": frozenset([group]) for number, group in enumerate(sorted(set(groups)))}
     for name, left_out in {**names, "boundaries": frozenset[Any]()}.items():
@@ -154,8 +150,9 @@ def learn_folds(
             if group not in left_out:
                 unseen = fit_first(left_out | {group})
                 rows.append(image.add_context(unseen.scores(image.cues) if unseen else np.zeros(len(image.target))))
-        if rows and (first := fit_first(left_out)):
-            BoundaryModel(first, fit(rows, keep(left_out)), **about).save(folder / f"{name}.json")
+        first, second = fit_first(left_out), fit(left_out, rows)
+        if first and second:
+            BoundaryModel(first, second, **about).save(folder / f"{name}.json")
 
 
 def extract_photograph(example: Example, settings: Settings) -> TrainingImage:

@@ -14,11 +14,8 @@ from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, I
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import EMBEDDING_STRIDE, INPUT_MEAN, INPUT_SCALE
 from napari_gsw.core.features.object_network import MIN_WIDTH, OCTAVES, rescale, to_uint8
-from napari_gsw.core.image.normalized_image import (
-    normalize_image,
-    read_channels,
-    scale_rgb,
-)
+from napari_gsw.core.image.normalized_image import normalize_image, read_channels
+from napari_gsw.research.baselines.photographs import to_rgb
 from napari_gsw.research.evaluation.data_sets import Example
 
 # Width of an object in pixels to which images are scaled, and the limits of the scale.
@@ -39,14 +36,10 @@ class Picture(NamedTuple):
 
 
 def read_photograph(example: Example) -> list[Picture]:
-    """Read a photograph and the segmentations of all annotators; an image that is not RGB becomes grey."""
+    """Read a photograph, grey or RGB, and the segmentations of all annotators."""
     scene = example.read()
-    values, is_rgb = read_channels(scene.image, scene.axes)
-    if not is_rgb or values.dtype != np.uint8:
-        values = values if is_rgb else values.astype(np.float64).mean(axis=-1, keepdims=True)
-        values = np.rint(scale_rgb(values) * 255).astype(np.uint8)
+    image = np.rint(to_rgb(scene.image, scene.axes, "a network for photographs") * 255).astype(np.uint8)
     numbers = [np.unique(human, return_inverse=True)[1].reshape(human.shape) for human in scene.human_labels]
-    image = np.ascontiguousarray(np.broadcast_to(values, (*values.shape[:2], 3)))
     return [Picture(image, [labels.astype(np.int16) for labels in numbers])]
 
 
