@@ -2,7 +2,7 @@
 
 from .core.errors import InputError as InputError
 from .core.features.codebook import Codebook as Codebook
-from .core.interactive.replay import replay as replay
+from .core.interactive.interactive_run import replay as replay
 from .core.interactive.saved_session import SavedImage as SavedImage
 from .core.interactive.saved_session import SavedSession as SavedSession
 from .core.likelihood.conjugate import DirichletMultinomial as DirichletMultinomial

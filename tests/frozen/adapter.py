@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import napari_gsw as gsw
-from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.replay import replay_run
+from napari_gsw.core.interactive.interactive_run import InteractiveRun, replay_run
 from napari_gsw.core.pipeline.saved_run import attach_image
 from napari_gsw.core.posterior import object_edits
 from napari_gsw.core.sampler import bonds

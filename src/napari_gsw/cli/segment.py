@@ -327,7 +327,7 @@ def add_replay_parser(commands: Any) -> None:
 def run_replay(arguments: argparse.Namespace) -> int:
     """Replay a session."""
     from napari_gsw import methods
-    from napari_gsw.core.interactive.replay import replay
+    from napari_gsw.core.interactive.interactive_run import replay
     from napari_gsw.core.posterior.result import MethodResult
     from napari_gsw.files import geometry, images, session_file
 

@@ -22,9 +22,6 @@ MAX_CELLS = 2**16
 StepReport = Callable[[str], object]
 
 
-def _ignore_step(step: str) -> None: ...
-
-
 class Scores(NamedTuple):
     """Scores of a segmentation against a reference, or means over several references."""
 
@@ -43,7 +40,7 @@ def compute_scores(
     *,
     tolerance: float | None = None,
     ignore_background: bool = False,
-    report: StepReport = _ignore_step,
+    report: StepReport = lambda step: None,
 ) -> list[Scores]:
     """Compute all scores, for each reference and, if there are several, for all references together.
 
@@ -74,7 +71,7 @@ def compute_disagreement(
     references: Sequence[ArrayLike],
     *,
     ignore_background: bool = False,
-    report: StepReport = _ignore_step,
+    report: StepReport = lambda step: None,
 ) -> NDArray[np.float32]:
     """Compute at each pixel the fraction of the references that have another region there.
 
@@ -137,7 +134,7 @@ def score_table(table: sparse.csr_array) -> tuple[float, float, float, float]:
     expected, maximum = same_a * same_b / n_pairs if n_pairs else 0.0, (same_a + same_b) / 2
     adjusted = 1.0 if maximum == expected else (same - expected) / (maximum - expected)
     information = max(2 * _entropy(sizes[0]) - _entropy(sizes[2]) - _entropy(sizes[1]), 0.0)
-    return rand, adjusted, information, float(in_b @ _best_overlaps(table.T.tocsr()) / in_b.sum())
+    return rand, adjusted, information, float(in_b @ compute_overlaps(table).max(axis=0).toarray().ravel() / in_b.sum())
 
 
 def rand_index(a: ArrayLike, b: ArrayLike, where: ArrayLike | None = None) -> float:
@@ -175,7 +172,7 @@ def best_overlap(segmentation: ArrayLike, human: ArrayLike) -> float:
     The label 0 of the reference is background. The score is 1 if the reference has no object.
     """
     is_object = np.unique(np.asarray(human)) > 0
-    best = _best_overlaps(contingency_table(human, segmentation))
+    best = compute_overlaps(contingency_table(human, segmentation)).max(axis=1).toarray().ravel()
     return float(best[is_object].mean()) if is_object.any() else 1.0
 
 
@@ -203,7 +200,7 @@ def _score_boundaries(
     references: Sequence[NDArray[np.generic]],
     masks: Sequence[BoolArray | None],
     tolerance: float | None,
-    report: StepReport = _ignore_step,
+    report: StepReport = lambda step: None,
 ) -> list[float]:
     """Compute the F measure against each reference, and that against all of them together."""
     if tolerance is None:
@@ -213,6 +210,9 @@ def _score_boundaries(
 
     def matched(edge: BoolArray, near: BoolArray) -> float:
         return float(near[edge].mean()) if edge.any() else 1.0
+
+    def f_measure(precision: float, recall: float) -> float:
+        return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)
 
     scores, recalls = [], []
     any_edge, any_near = np.zeros((2, *labels.shape), bool)
@@ -226,8 +226,8 @@ def _score_boundaries(
         any_edge |= edge
         any_near |= near_reference
         recalls.append(matched(reference_edge, near_edge))
-        scores.append(_f_measure(matched(edge, near_reference), recalls[-1]))
-    return [*scores, _f_measure(matched(any_edge, any_near), float(np.mean(recalls)))]
+        scores.append(f_measure(matched(edge, near_reference), recalls[-1]))
+    return [*scores, f_measure(matched(any_edge, any_near), float(np.mean(recalls)))]
 
 
 def default_tolerance(shape: Sequence[int]) -> float:
@@ -255,10 +255,6 @@ def dilate_boundaries(edge: BoolArray, tolerance: float) -> BoolArray:
     return np.asarray(ndimage.distance_transform_edt(~edge) <= tolerance)
 
 
-def _f_measure(precision: float, recall: float) -> float:
-    return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)
-
-
 def _check_shapes(
     segmentation: ArrayLike, references: Sequence[ArrayLike]
 ) -> tuple[NDArray[np.generic], list[NDArray[np.generic]]]:
@@ -282,11 +278,6 @@ def compute_overlaps(table: sparse.csr_array) -> sparse.coo_array:
     rows, columns = (np.asarray(table.sum(axis=axis)).ravel() for axis in (1, 0))
     cells.data /= rows[cells.row] + columns[cells.col] - cells.data
     return cells
-
-
-def _best_overlaps(table: sparse.csr_array) -> Float64Array:
-    """Return the best intersection over union of each row's region with a column's."""
-    return np.asarray(compute_overlaps(table).max(axis=1).toarray()).ravel()
 
 
 def _entropy(counts: Float64Array) -> float:

@@ -7,8 +7,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.replay import replay_actions, replay_run
+from napari_gsw.core.interactive.interactive_run import InteractiveRun, replay_actions, replay_run
 from napari_gsw.core.interactive.saved_session import KINDS, Action
 from napari_gsw.core.pipeline.saved_run import decode_record, encode_record
 from napari_gsw.core.posterior.object_edits import accept_object, delete_object

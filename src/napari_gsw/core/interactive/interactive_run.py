@@ -1,4 +1,4 @@
-"""Chains that a user watches and corrects.
+"""Chains that a user watches and corrects, and their replay.
 
 A chain may call the same cluster 3 in one sweep and 7 in the next. The user sees, and paints with, labels that stay
 with their regions (:mod:`napari_gsw.core.interactive.label_changes`).
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.input_maps import MAP_NAMES
+from napari_gsw.core.image.lazy import is_image_list
 from napari_gsw.core.interactive.label_changes import (
     apply_change,
     change_of_edit,
@@ -42,10 +44,13 @@ from napari_gsw.core.model.priors import Exactly
 from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.model.scribble_field import ScribbleField, is_closed
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.pipeline.saved_run import SavedRun
-from napari_gsw.core.pipeline.segment import CHECK_EVERY, SamplingRun, make_ensemble
+from napari_gsw.core.pipeline.prepare import Report, prepare
+from napari_gsw.core.pipeline.provenance import describe_image
+from napari_gsw.core.pipeline.saved_run import SavedRun, attach_image
+from napari_gsw.core.pipeline.segment import CHECK_EVERY, SamplingRun, make_ensemble, segment
 from napari_gsw.core.posterior.diagnostics import MIN_SWEEPS
 from napari_gsw.core.posterior.object_edits import Edit, FixedPixels, find_fixed_sites
+from napari_gsw.core.posterior.result import Result, SharedResult
 from napari_gsw.core.posterior.summary import number_clusters
 from napari_gsw.core.sampler.bonds import bonds_from_settings
 from napari_gsw.core.sampler.chain import Chain, resample_sites, reset_sums, restart_from
@@ -84,6 +89,15 @@ LIVE_SETTINGS = frozenset(
 )
 # Names of methods that may be replayed; a file may name no others.
 METHODS: set[str] = set()
+# Files of format 1 know some methods under another name.
+RENAMED_METHODS = {
+    "retune": "update_settings",
+    "adopt": "set_fixed_pixels",
+    "go_back": "revert_to",
+    "wake": "resume_after_correction",
+}
+# Inputs of a run beside its image.
+INPUTS = ("sites", "mask", "seeds", "init", "beta", "linked", *MAP_NAMES)
 
 
 def recorded(method: Method) -> Method:
@@ -424,17 +438,17 @@ class InteractiveRun(InteractiveState, SamplingRun):
     @recorded
     def lock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Lock sites with their present labels."""
-        self._set_locks(np.asarray(sites, dtype=np.int64), True)
+        where = np.asarray(sites, dtype=np.int64)
+        if where.size:
+            self._correct(where, self.display_labels[where], np.ones(where.size, bool))
 
     @recorded
     def unlock(self, sites: Sequence[int] | NDArray[np.integer]) -> None:
         """Unlock sites."""
-        sites = np.asarray(sites, dtype=np.int64)
-        self._set_locks(sites[self.locks[sites]], False)
-
-    def _set_locks(self, sites: Int64Array, locked: bool) -> None:
-        if sites.size:
-            self._correct(sites, self.display_labels[sites], np.full(sites.size, locked))
+        where = np.asarray(sites, dtype=np.int64)
+        where = where[self.locks[where]]
+        if where.size:
+            self._correct(where, self.display_labels[where], np.zeros(where.size, bool))
 
     def check_edit(self) -> None:
         """Raise an InputError if objects cannot be edited."""
@@ -607,3 +621,74 @@ def scribble_labels(locks: BoolArray, labels: Int64Array, edits: FixedPixels | N
     """(n,) label of a locked site, -1 for others; fixed objects say nothing about sites that they do not touch."""
     is_scribble = locks if edits is None else locks & (edits.sites == 0)
     return np.where(is_scribble, labels, -1).astype(np.int32)
+
+
+# ---- replay
+
+
+def replay(saved: SavedRun, image: Any, *, report: Report | None = None) -> Result | SharedResult:
+    """Segment an image as a saved run was segmented.
+
+    The run's own image, which is known by its hash, gives the same labels: all runs, scribbles, locks, edits and
+    changes of settings are repeated, each after the same sweep. For another image only settings and seed are used.
+
+    Parameters
+    ----------
+    saved : SavedRun
+        As :func:`napari_gsw.open_session` returns it.
+    image : array-like or list of array-like
+        Image, or the images of a joint segmentation.
+    report : callable, optional
+        As for :func:`napari_gsw.segment`; not called while actions are repeated.
+    """
+    same = bool(saved.looks) and describe_image(image) == dict(saved.looks)
+    if not same or not isinstance(saved.live, InteractiveState):
+        inputs = {name: value for name, value in saved.given.items() if name in INPUTS} if same else {}
+        keeps_axes = same or is_image_list(image)
+        settings = saved.settings if keeps_axes else saved.settings.replace(axes="auto", spacing="auto")
+        outcome: Result | SharedResult = segment(image, settings, seed=saved.seed, report=report, **inputs)
+        return outcome
+    saved = attach_image(saved, image)
+    inputs = {name: saved.given.get(name) for name in ("mask", *MAP_NAMES)}
+    run = replay_run(saved, lambda sites, seeds: prepare(image, saved.settings, sites=sites, seeds=seeds, **inputs))
+    result = run.result()
+    if isinstance(result, SharedResult) or not run.keeps_displayed_labels:
+        return result
+    labels = run.problem.paint(run.named(run.summary.numbers)).astype(result.labels.dtype)
+    return replace(result, labels=labels)
+
+
+def replay_run(saved: SavedRun, rebuild_problem: RebuildProblem | None = None) -> InteractiveRun:
+    """Begin a saved interactive run again and repeat its actions.
+
+    `rebuild_problem` makes the problem again for sites that scribbles have split.
+    """
+    state = saved.live
+    if not isinstance(state, InteractiveState):
+        raise InputError("the run has no actions of a user: segment its image again with its settings and its seed")
+    first = state.initial
+    run = InteractiveRun(first.problem, first.settings, saved.seed, first.seeds, first.init, first.closed)
+    run.inputs, run.image_digest, run.rebuild_problem = saved.given, saved.looks, rebuild_problem
+    replay_actions(run, state.log.actions, saved.sweep)
+    # In older versions they depended on how often they were drawn.
+    if not np.array_equal(run.display_labels, state.display_labels):
+        run.set_labels(state.display_labels)
+    return run
+
+
+def replay_actions(run: InteractiveRun, actions: Sequence[Action], sweep: int) -> None:
+    """Repeat actions on a run at its start, and sweep on to `sweep`."""
+    for action in actions:
+        method = RENAMED_METHODS.get(action.method, action.method)
+        if method not in METHODS:
+            raise InputError(f"a run has no action {method!r}")
+        while run.sweep < action.sweep:
+            run.advance(action.sweep - run.sweep)
+        if action.labels.shape != run.display_labels.shape:
+            raise InputError("an action belongs to other sites")
+        if not np.array_equal(run.display_labels, action.labels):  # as in replay_run
+            run.set_labels(action.labels.astype(np.int64))
+        values = action.arguments.items()
+        getattr(run, method)(**{k: PACKED.get(type(v), UNPACKED)[1](v, run.problem) for k, v in values})
+    while run.sweep < sweep:
+        run.advance(sweep - run.sweep)

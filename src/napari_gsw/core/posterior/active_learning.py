@@ -56,11 +56,12 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
     `asked` (n,) are not asked about. `labels` (n,) > 0 are the candidates unless the problem is closed, by default the
     clusters of the summary.
     """
+    problem = summary.problem
     free = summary.seeds < 0 if asked is None else (summary.seeds < 0) & ~asked
     draws = summary.draws
     if not len(draws) or not free.any():
         return None
-    count = min(len(draws), max(MIN_DRAWS, min(MAX_DRAWS, MAX_DRAWN_LABELS // summary.problem.n)))
+    count = min(len(draws), max(MIN_DRAWS, min(MAX_DRAWS, MAX_DRAWN_LABELS // problem.n)))
     draws = draws[np.linspace(0, len(draws) - 1, count).astype(np.int64)]
     names, drawn = label_draws(summary, draws, labels)
     probability = estimate_label_probabilities(summary, drawn, len(names))
@@ -68,11 +69,28 @@ def next_query(summary: Summary, asked: BoolArray | None = None, labels: Int64Ar
     doubt = nats / np.log(max(len(names), 2))
     if doubt[free].max() < MIN_ENTROPY:
         return None
-    sites = find_candidates(summary, doubt, free)
-    propagation = propagation_probability(summary, sites)
-    weight = site_pixels(summary.problem)
+    # Free sites in the midst of much doubt, no two of them neighbours.
+    weight = site_pixels(problem)
+    i, j = problem.edges.T
+    mass = weight * doubt
+    nearby = mass + np.bincount(i, mass[j], problem.n) + np.bincount(j, mass[i], problem.n)
+    begin, neighbour, *_ = problem.adjacency
+    is_open = (doubt >= MIN_ENTROPY) & free
+    candidates: list[int] = []
+    for site in np.argsort(-np.where(free, doubt * nearby, -1.0), kind="stable").tolist():
+        if is_open[site] and len(candidates) < SHORTLIST:
+            candidates.append(site)
+            is_open[neighbour[begin[site] : begin[site + 1]]] = False
+    sites = np.array(candidates, np.int64)
+    # The probability that each site would follow a scribble on each of these.
+    walk = ScribbleField(problem, summary.settings, problem.closed).walk()
+    propagation = walk.hitting_probability(summary.seeds >= 0, sites)
+    if problem.graph is not None:
+        means = np.asarray(problem.graph.means, np.float64)
+        for row, site in zip(propagation, candidates, strict=True):
+            row *= np.exp(-((means - means[site]) ** 2).sum(axis=1) / (2 * FOLLOW_WIDTH**2))
     gain = doubt[sites] * (propagation @ (weight * doubt))
-    shortlist = np.argsort(-gain, kind="stable")[: max(1, MAX_ENTRIES // (MAX_CODES**2 * summary.problem.n))]
+    shortlist = np.argsort(-gain, kind="stable")[: max(1, MAX_ENTRIES // (MAX_CODES**2 * problem.n))]
     gain[shortlist] += measure_label_information(drawn, sites[shortlist], weight) / np.log(max(len(names), 2))
     best = int(np.argmax(gain))
     site = int(sites[best])
@@ -120,37 +138,6 @@ def _count_labels(drawn: Int64Array, count: int) -> Int64Array:
     """(n, count) number of draws (d, n) in which a site has each label."""
     n = drawn.shape[1]
     return np.bincount((np.arange(n) * count + drawn).ravel(), minlength=n * count).reshape(n, count)
-
-
-def find_candidates(summary: Summary, doubt: Float64Array, free: BoolArray) -> Int64Array:
-    """(s,) free sites (n,) in the midst of much doubt (n,), no two of them neighbours."""
-    problem = summary.problem
-    i, j = problem.edges.T
-    mass = site_pixels(problem) * doubt
-    nearby = mass + np.bincount(i, mass[j], problem.n) + np.bincount(j, mass[i], problem.n)
-    order = np.argsort(-np.where(free, doubt * nearby, -1.0), kind="stable")[: int(free.sum())]
-    begin, neighbour, *_ = problem.adjacency
-    is_open = doubt >= MIN_ENTROPY
-    sites: list[int] = []
-    for site in order.tolist():
-        if is_open[site]:
-            sites.append(site)
-            is_open[neighbour[begin[site] : begin[site + 1]]] = False
-            if len(sites) == SHORTLIST:
-                break
-    return np.array(sites, np.int64)
-
-
-def propagation_probability(summary: Summary, sites: Int64Array) -> Float64Array:
-    """(s, n) probability that each site would follow a scribble on each of the sites (s,)."""
-    problem = summary.problem
-    walk = ScribbleField(problem, summary.settings, problem.closed).walk()
-    propagation = walk.hitting_probability(summary.seeds >= 0, sites)
-    if problem.graph is not None:
-        means = np.asarray(problem.graph.means, np.float64)
-        for row, site in zip(propagation, sites, strict=True):
-            row *= np.exp(-((means - means[site]) ** 2).sum(axis=1) / (2 * FOLLOW_WIDTH**2))
-    return propagation
 
 
 def measure_label_information(drawn: Int64Array, sites: Int64Array, weight: Float64Array) -> Float64Array:

@@ -18,6 +18,7 @@ from napari_gsw.core.array_types import BoolArray, Int32Array, Int64Array, Label
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.objects import find_free_labels
 from napari_gsw.core.sites.scribbles import trace_path
+from napari_gsw.core.special import number_labels
 
 # The rest of an object around fixed pixels is a rim, and no object, if it is nowhere deeper than this, in pixels.
 RIM = 2.0
@@ -261,9 +262,8 @@ def _find_free_objects(base: LabelImage, fixed: Int32Array, min_pixels: int) -> 
         is_kept &= np.asarray(ndimage.maximum(depth, pieces, np.arange(len(is_kept)))) > RIM
         is_kept[0] = False
         free[box] = np.where(broken, np.where(is_kept[pieces], pieces + len(is_broken), 0), free[box])
-    is_used = np.bincount(free.ravel()) > 0
-    is_used[0] = False
-    return np.asarray(np.where(is_used, np.cumsum(is_used), 0).astype(np.int32)[free])
+    # With 0 before all others, the numbers of the labels leave it 0.
+    return number_labels(np.append(0, free))[1][1:].reshape(free.shape).astype(np.int32)
 
 
 def _match_labels(parts: LabelImage, names: LabelImage, taken: set[int]) -> Int64Array:

@@ -40,7 +40,7 @@ from napari_gsw.core.image.spacing import Spacing, pixel_widths
 from napari_gsw.core.model.problem import Problem, site_pixels
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sites.blocked_labels import BlockedLabels, CompressedArray
-from napari_gsw.core.special import expit, sum_by_group
+from napari_gsw.core.special import expit, number_labels, sum_by_group
 
 # Two fragments are shown as one object above this probability. It is more than one half, since of two objects taken for
 # one both are lost, while the larger part of a split one often remains.
@@ -490,10 +490,8 @@ def _find_block_objects(
         # Split the objects, so that each has one clamp at most.
         clamped = label_clamped_objects(objects, image, near_sites, clamps)
         n_labels = int(clamped.max()) + 1
-        key = objects.astype(np.int64) * n_labels + clamped
-        keys, number = np.unique(np.concatenate(([0], key.ravel())), return_inverse=True)
-        clamp_of = (keys % n_labels).astype(np.int32)
-        objects = number[1:].reshape(objects.shape).astype(np.int32)
+        keys, number = number_labels(np.append(0, objects.astype(np.int64) * n_labels + clamped))
+        clamp_of, objects = (keys % n_labels).astype(np.int32), number[1:].reshape(objects.shape).astype(np.int32)
     pieces, uncut = find_pieces(objects[core])
     block = Block(
         pieces=CompressedArray.of(pieces),

@@ -120,7 +120,10 @@ class Summary:
         """
         best = self.snapshot.best.labels
         if self.problem.closed and len(self.draws):
-            return _vote_labels(self.draws, self.seeds)
+            # Each cluster of a draw has the sites of one seed: a site takes the seed with which it is most often.
+            first = np.unique(self.seeds, return_index=True)[1][int((self.seeds < 0).any()) :]
+            votes = np.stack([(self.draws == self.draws[:, [site]]).sum(axis=0) for site in first])
+            return canonical_labels(votes.argmax(axis=0).astype(np.int32))
         if self.problem.has_fragments and len(self.draws):
             objects = decode_objects(self.problem, self.same_object_probability, self.seeds)
             return best if objects is None else objects
@@ -236,13 +239,6 @@ class Summary:
         """(n,) regions from coarse (0: one) to fine (1: every site), on a logarithmic scale of their number."""
         count = round(float(self.problem.n) ** share)
         return self.hierarchy.labels_with(max(count, 1)).astype(np.int64) + 1
-
-
-def _vote_labels(draws: Int32Array, seeds: Int32Array) -> Int32Array:
-    """(n,) canonical labels: the seed with which each site is most often, in draws with one seed in every cluster."""
-    anchors = np.unique(seeds, return_index=True)[1][1 if (seeds < 0).any() else 0 :]
-    votes = np.stack([(draws == draws[:, [site]]).sum(axis=0) for site in anchors])
-    return canonical_labels(votes.argmax(axis=0).astype(np.int32))
 
 
 def number_clusters(clusters: NDArray[np.integer], seeds: Int32Array) -> Int64Array:
