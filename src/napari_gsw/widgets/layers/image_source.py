@@ -255,9 +255,9 @@ class ImageSource:
 
     def image(self, position: Position) -> Any:
         """Read the pixels at a position; those of a chunked image stay lazy. This is for a background thread."""
-        places: dict[int, Any] = dict(zip(self.stack_axes, position, strict=True))
-        places |= zip(self._space_axes, self.crop, strict=True)
-        index = tuple(places.get(axis, slice(None)) for axis in range(self.layer.ndim))
+        indices: dict[int, Any] = dict(zip(self.stack_axes, position, strict=True))
+        indices |= zip(self._space_axes, self.crop, strict=True)
+        index = tuple(indices.get(axis, slice(None)) for axis in range(self.layer.ndim))
         levels = [finest_level(layer) for layer in self.image_layers]
         if self.is_chunked:
             lazy = [to_dask_pyramid([level])[index] for level in levels]

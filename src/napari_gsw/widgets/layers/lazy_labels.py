@@ -161,7 +161,7 @@ class Brush:
 
     It calls `painted` after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) in pixels;
     `confirmed` with the path of a stroke that has changed no pixel, of which napari gives no notice; `replaced` when
-    the layer was given another array; and `undo` and `redo` in place of the layer's own.
+    the layer was given an array that does not `fits`, others being taken as paint; and `undo` and `redo` in place of its own.
     """
 
     def __init__(
@@ -172,9 +172,10 @@ class Brush:
         undo: Callable[[], None],
         redo: Callable[[], None],
         confirmed: Callable[[PointArray], None] = lambda path: None,
+        fits: Callable[[NapariLabels], bool] = lambda layer: False,
     ) -> None:
         self.layer = layer
-        self._painted, self._replaced, self._confirmed = painted, replaced, confirmed
+        self._painted, self._replaced, self._confirmed, self._fits = painted, replaced, confirmed, fits
         self._path: list[Any] = []
         self._has_changed = False
         self._is_pending = False
@@ -221,7 +222,10 @@ class Brush:
         self._painted(path)
 
     def _on_data(self, event: Any) -> None:
-        self._replaced()
+        if self._fits(self.layer):
+            self._painted(np.empty((0, self.layer.ndim)))
+        else:
+            self._replaced()
 
     def detach(self) -> None:
         self._is_attached = False

@@ -112,7 +112,7 @@ class ResultLayers:
                     layers[kind] = layer
                     self._prepare_layer(layer, source, kind)
         self.clear()
-        self.place()
+        self.move_to_image()
 
     def _prepare_layer(self, layer: Layer, source: ImageSource, kind: Kind) -> None:
         layer.metadata[notes.RESULT_OF] = _make_origin(source, layer)
@@ -280,7 +280,7 @@ class ResultLayers:
         elif len(layer.colormap.colors) == 2:  # of 0 and of all others
             layer.colormap = label_colormap(49)  # as napari does
 
-    def place(self) -> None:
+    def move_to_image(self) -> None:
         for source, layers in zip(self.source.members, self._layers, strict=True):
             geometry = source.geometry()
             for layer in [layer for kind, layer in layers.items() if kind != "preview"]:

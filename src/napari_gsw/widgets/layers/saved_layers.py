@@ -9,10 +9,11 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Image, Labels, Layer
+from napari.layers import Image, Layer
 from napari.layers._source import layer_source
 
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.interactive.saved_session import SavedImage
 from napari_gsw.files.images import read_layer_data
 from napari_gsw.files.session_file import find_image_files, is_in_folder
@@ -49,33 +50,29 @@ def find_image_layers(
     """
     layers: list[Image] = []
     for image in images:
-        layers.append(_find_or_make_layer(viewer, image, session_path, layers, may_open))
+        layers.append(_find_layer(viewer, image, layers) or _open_layer(viewer, image, session_path, may_open))
     return layers
 
 
-def _find_or_make_layer(
-    viewer: napari.Viewer, image: SavedImage, session_path: Path, taken: list[Image], may_open: Callable[[Path], bool]
+def _find_layer(viewer: napari.Viewer, image: SavedImage, taken: list[Image]) -> Image | None:
+    """Return an open layer of a file or of the pixels of a saved image, preferably of the same name."""
+    free = [layer for layer in viewer.layers if is_image(layer) and layer not in taken]
+    found = [x for x in free if x.source.path is not None and os.path.abspath(x.source.path) in image.paths]
+    if not found and image.pixels is not None:
+        found = [layer for layer in free if _is_same(layer, image)]
+    return min(found, key=lambda layer: layer.name != image.name, default=None)
+
+
+def _open_layer(
+    viewer: napari.Viewer, image: SavedImage, session_path: Path, may_open: Callable[[Path], bool]
 ) -> Image:
-    """Return the layer of a saved image: an open one, or a new one from the session or from an image file.
+    """Return a new layer from the session or from an image file, or an open layer of the same name.
 
     A session may name any file of the disk, and napari's readers execute some of them (a Python script). So a file is
     read by our own readers of image formats, and never given to ``viewer.open``.
     """
-
-    def choose(fits: Callable[[Image], bool]) -> Image | None:
-        """Return an image that is not taken, of the right name if possible: a file may be read as several layers."""
-        free = [layer for layer in viewer.layers if is_image(layer) and layer not in taken and fits(layer)]
-        return min(free, key=lambda layer: layer.name != image.name, default=None)
-
-    def is_of_file(layer: Image) -> bool:
-        path = layer.source.path
-        return path is not None and os.path.abspath(path) in image.paths
-
-    if (layer := choose(is_of_file)) is not None:
-        return layer
     if image.pixels is not None:
-        layer = choose(lambda layer: _is_same(layer, image))
-        return _add_image(viewer, image, image.pixels) if layer is None else layer
+        return _add_image(viewer, image, image.pixels)
     for path in find_image_files(image, session_path):
         if is_in_folder(path, Path(session_path).parent) or may_open(path):
             with layer_source(path=str(path)):
@@ -138,25 +135,20 @@ def restore_source(saved: Mapping[str, Any], layers: list[Image], mask: Layer | 
     return source
 
 
-def add_map_layer(
-    viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
-) -> Image | None:
-    """Add a layer of an input map of the whole image; None if there is no such map."""
-    if set(parts) != {()} or source.where == "view":
-        return None
-    return viewer.add_image(np.asarray(parts[()]), name=f"{source.layer.name} {name}", visible=False, rgb=False)
-
-
 def add_input_layer(
     viewer: napari.Viewer, source: ImageSource, name: str, parts: Mapping[tuple[int, ...], Any]
-) -> Labels | None:
-    """Add a layer of the mask, superpixels or scribbles that a run began with; None if there are none.
+) -> Layer | None:
+    """Add a layer of an input map, the mask, superpixels or scribbles that a run began with; None if there are none.
 
-    Those of several images have no layer.
+    Inputs of several images, and maps of a part of an image, have no layer.
     """
     if not parts or source.is_image_list:
         return None
+    style = {"name": f"{source.layer.name} {name}", "visible": False}
+    if name in MAP_NAMES:
+        is_whole = set(parts) == {()} and source.where != "view"
+        return viewer.add_image(np.asarray(parts[()]), rgb=False, **style) if is_whole else None
     data = np.zeros(source.label_shape, np.int32)
     for position, array in parts.items():
         data[source.index(position)] = np.asarray(array).astype(np.int32)
-    return viewer.add_labels(data, name=f"{source.layer.name} {name}", visible=False, **source.geometry())
+    return viewer.add_labels(data, **style, **source.geometry())

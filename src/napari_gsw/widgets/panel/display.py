@@ -48,7 +48,6 @@ class Display(QWidget):  # type: ignore[misc]
         rows = [self._make_show_row("Show", STATES), self._make_show_row("Range", BALL)]
         make_column(*rows, self._make_detail_row(), self._make_layer_grid(), parent=self)
         self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
-        session.layer_view.layer_gone.connect(lambda name: self._visibility_changed(name, False))
         session.visibility_changed.connect(self._visibility_changed)
         self._want_layers()
         self._colour_outlines()

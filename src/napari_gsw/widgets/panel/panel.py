@@ -128,7 +128,7 @@ class SegmentationPanel(DockPanel):
         self.trace_section.hovered.connect(self.region.show_text)
         self.export.measuring.measured.connect(self.region.update_region)
         self.saving.chosen.connect(self.opening.open)
-        session.autosaver.words = lambda: {"preset": self.form.preset}
+        session.autosaver.describe_window = lambda: {"preset": self.form.preset}
         session.state_changed.connect(self._state_changed)
         session.framed.connect(self._refresh)
         for signal in (session.noticed, self.opening.said):

@@ -23,7 +23,7 @@ from napari_gsw.widgets.common.layouts import Section, make_row
 from napari_gsw.widgets.common.text import format_error, make_button, make_check_box, report_error
 from napari_gsw.widgets.common.worker import run_in_thread
 from napari_gsw.widgets.layers.image_source import ImageSource
-from napari_gsw.widgets.layers.saved_layers import add_input_layer, add_map_layer, find_image_layers, restore_source
+from napari_gsw.widgets.layers.saved_layers import add_input_layer, find_image_layers, restore_source
 from napari_gsw.widgets.session.autosave import RUNNING, all_written, autosave_folder, discard_autosave, list_restorable
 from napari_gsw.widgets.session.run_plan import RunPlan, check_same_pixels, check_same_shape, restore_runs, saved_inputs
 from napari_gsw.widgets.session.session import Session
@@ -201,8 +201,7 @@ class SessionOpener(QWidget):  # type: ignore[misc]
         window = session.window
         layers: dict[str, Any] = {}
         for name in (*LABEL_INPUTS, *MAP_NAMES):
-            add = add_input_layer if name in LABEL_INPUTS else add_map_layer
-            layers[name] = add(self.viewer, bare, name, saved_inputs(session, name))
+            layers[name] = add_input_layer(self.viewer, bare, name, saved_inputs(session, name))
         source = dataclasses.replace(bare, mask=layers["mask"])
         first = next(iter(session.runs.values()))
         preset: Any = window.get("preset")

@@ -24,6 +24,7 @@ from napari_gsw.widgets.layers.lazy_labels import LazySiteImage
 
 # A label image of 16 bits: an array, or a LazySiteImage, which is indexed like one.
 LabelArray = Any
+Cast = Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]]
 
 
 @dataclass(frozen=True)
@@ -129,39 +130,32 @@ class ArrayRun:
 
     # ---- regions and objects
 
-    def regions(self, numbers: NDArray[np.integer], detail: float | None, final: bool) -> LabelArray:
+    def regions(
+        self, numbers: NDArray[np.integer], detail: float | None, final: bool, cast: Cast | None = None
+    ) -> LabelArray:
         """Make the label image of regions or objects of a partition, or of the hierarchy at a detail from 0 to 1.
 
         The `final` state of a run without a detail is what ``gsw.segment`` returns. Edits are included.
         """
-        summary, view = self.interactive.summary, self.interactive.settings.view
-        at_detail = detail is not None and summary.is_estimated
-        # Of a chunked image, objects pixel by pixel are for the export alone.
-        if final and not at_detail and not self.is_chunked and (view != "clusters" or summary.edits is not None):
-            return wrap_to_uint16(summary.labels)
-        return self._regions(numbers, detail, wrap_to_uint16)
-
-    def _regions(
-        self,
-        numbers: NDArray[np.integer],
-        detail: float | None,
-        cast: Callable[[NDArray[np.integer]], NDArray[np.unsignedinteger]],
-    ) -> LabelArray:
+        cast = cast or wrap_to_uint16
         summary, settings, problem = self.interactive.summary, self.interactive.settings, self.interactive.problem
         min_pixels = problem.smallest_region(settings.min_region)
-        at_detail = detail is not None and summary.is_estimated
+        at_detail, are_objects = detail is not None and summary.is_estimated, settings.view == "objects"
+        # Of a chunked image, objects pixel by pixel are for the export alone.
+        is_plain = settings.view == "clusters" and summary.edits is None
+        if final and not (at_detail or self.is_chunked or is_plain):
+            return cast(summary.labels)
         if detail is not None and at_detail:
             labels = self._paint(cast(summary.labels_at_detail(detail)))
         elif problem.closed:
             labels = self._paint(cast(numbers))
-        elif settings.view == "objects" and not self.is_chunked:
+        elif are_objects and not self.is_chunked:
             labels = cast(find_objects(problem, numbers, min_pixels, settings.neck, summary.named_seeds))
         else:
-            regions = summary.regions_in(numbers, self.interactive.locks)
-            labels = self._paint(cast(regions.astype(np.int64) + 1))
+            labels = self._paint(cast(summary.regions_in(numbers, self.interactive.locks).astype(np.int64) + 1))
         if summary.edits is None:
             return labels
-        return cast(apply_edits(labels, summary.edits, min_pixels, settings.view == "objects" and not at_detail))
+        return cast(apply_edits(labels, summary.edits, min_pixels, are_objects and not at_detail))
 
     # ---- exports
 
@@ -196,7 +190,7 @@ class ArrayRun:
         if self.is_chunked or is_end:
             return self.final(), None, None
         numbers = interactive.shown(view.show)
-        labels = self._regions(numbers, view.detail, _to_uint32) if regions else self._paint(_to_uint32(numbers))
+        labels = self.regions(numbers, view.detail, False, _to_uint32) if regions else self._paint(_to_uint32(numbers))
         return labels, numbers, {"show": view.show, "detail": view.detail if regions else None, "regions": regions}
 
     def table(self, numbers: NDArray[np.integer], together: NDArray[np.float64]) -> Columns:

@@ -55,7 +55,7 @@ class Autosaver(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self.controller = controller
         # Returns more state of the window to be saved, ready for JSON.
-        self.words: Callable[[], Mapping[str, Any]] = dict
+        self.describe_window: Callable[[], Mapping[str, Any]] = dict
         self._autosave: Autosave | None = None
         self._segmentation: Segmentation | None = None
         controller.launched.connect(self._begin)
@@ -83,7 +83,7 @@ class Autosaver(QObject):  # type: ignore[misc]
     def _describe(self, seg: Segmentation, embed: bool = False) -> tuple[tuple[SavedImage, ...], dict[str, Any]]:
         source = seg.plan.source
         images = tuple(make_saved_image(layer, embed) for layer in source.image_layers)
-        return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.words()}
+        return images, {"source": describe_source(source), "lock": seg.plan.lock, **self.describe_window()}
 
     def _begin(self) -> None:
         """Have a run save its chains between two sweeps when that is due."""

@@ -142,9 +142,9 @@ class Corrections(QObject):  # type: ignore[misc]
         self.detach_brush()
         for layer in seg.layers.label_layers:
             if not layer.multiscale:  # napari does not allow painting on a pyramid
-                callbacks = [partial(f, layer) for f in (self._add_scribble, self._replace_data, self._confirm_label)]
-                paint, replace, confirm = callbacks
-                self.layer_view.brushes.append(Brush(layer, paint, replace, self.steps.undo, self.steps.redo, confirm))
+                paint, confirm = partial(self._add_scribble, layer), partial(self._confirm_label, layer)
+                undo, redo, fits = self.steps.undo, self.steps.redo, seg.layers.fits
+                self.layer_view.brushes.append(Brush(layer, paint, self.detached.emit, undo, redo, confirm, fits))
 
     def detach_brush(self) -> None:
         for brush in self.layer_view.brushes:
@@ -213,20 +213,13 @@ class Corrections(QObject):  # type: ignore[misc]
         labels.reshape(-1)[stroke.pixels[is_pixel]] = stroke.labels[is_pixel]
         return labels
 
-    def _replace_data(self, layer: Labels) -> None:
-        """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
-        seg = self.controller.segmentation
-        if seg is not None and seg.layers.fits(layer):
-            self._add_scribble(layer, np.empty((0, layer.ndim)))
-        elif seg is not None:
-            self.detached.emit()
-
 
 class ObjectEditor(QObject):  # type: ignore[misc]
     """Edits of the layer of regions or objects."""
 
     changed = Signal()  # the layer or the tool has changed
     refused = Signal(str)  # why an edit is not possible
+    layer_replaced = Signal(object)  # the layer was given other data, and is no longer ours
 
     def __init__(self, corrections: Corrections, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -235,7 +228,6 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         self.tool: Action | None = None
         self._brush_size = 0.0
         self.layer_view.regions_added.connect(self.attach)
-        self.layer_view.layer_gone.connect(self._layer_gone)
 
     @property
     def layer(self) -> Labels | None:
@@ -247,7 +239,9 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         if seg is None or seg.plan.source.is_image_list or seg.layers.regions is None or seg.layers.regions.multiscale:
             return  # napari does not allow painting on a pyramid
         layer, steps = seg.layers.regions, self.corrections.steps
-        self.layer_view.region_brush = Brush(layer, self._apply_scribble, self._replace_data, steps.undo, steps.redo)
+        replaced = partial(self.layer_replaced.emit, layer)
+        brush = Brush(layer, self._apply_scribble, replaced, steps.undo, steps.redo, fits=seg.layers.fits)
+        self.layer_view.region_brush = brush
         for event in (layer.events.mode, layer.events.selected_label):
             event.connect(self._drop_tool)
         for action, key in EDIT_KEYS.items():
@@ -329,14 +323,6 @@ class ObjectEditor(QObject):  # type: ignore[misc]
             self.layer_view.write_regions(position, shown)  # until it is known what the scribble means
             self._try(position, partial(edit_from_scribble, shown, painted, path_here, are_objects, mask, tool))
 
-    def _replace_data(self) -> None:
-        """Take a new array of the same shape as paint; a layer with another shape is no longer ours."""
-        seg, layer = self.controller.segmentation, self.layer
-        if seg is not None and layer is not None and seg.layers.fits(layer):
-            self._apply_scribble(np.empty((0, layer.ndim)))
-        elif layer is not None:
-            self.layer_view.layer_removed(layer)
-
     def _try(self, position: Position, make_edit: Callable[[], Edit | None]) -> None:
         """Show an edit and hand it to the chain, or report why it is not possible."""
         array_run = self.controller.get_array_run(position)
@@ -357,10 +343,9 @@ class ObjectEditor(QObject):  # type: ignore[misc]
         array_run = self.controller.get_array_run(position)
         return array_run is not None and array_run.frame is not None and array_run.frame.kind == "object"
 
-    def _layer_gone(self, name: str) -> None:
-        if name == "regions":
-            self.detach()
-            self.changed.emit()
+    def release(self) -> None:
+        self.detach()
+        self.changed.emit()
 
 
 # Smallest probability with which a superpixel counts as following the answer.

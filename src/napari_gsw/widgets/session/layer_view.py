@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.layers import Layer
 from napari.qt.threading import WorkerBase
 from numpy.typing import NDArray
 from qtpy.QtCore import QObject, QTimer, Signal
@@ -18,7 +17,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.common.worker import make_worker
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES, get_layer_kind
+from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
 from napari_gsw.widgets.layers.lazy_labels import Brush
 from napari_gsw.widgets.layers.result_layers import TOGGLED, UNCERTAINTY_IMAGES
 from napari_gsw.widgets.session.array_run import Frame
@@ -39,7 +38,6 @@ class LayerView(QObject):  # type: ignore[misc]
     # A position, and an image of what was painted there after its chain was begun and before its first frame, which
     # overwrites it.
     painted_late = Signal(object, object)
-    layer_gone = Signal(str)  # the kind of a layer that was removed by the user, one of TOGGLED
 
     def __init__(self, controller: RunController, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -223,14 +221,6 @@ class LayerView(QObject):  # type: ignore[misc]
         self._redraw_later.stop()
         if (seg := self.controller.segmentation) is not None and self.controller.is_resting:
             self.controller.redraw(*(p for p in seg.array_runs if p != self.controller.position))
-
-    def layer_removed(self, layer: Layer) -> None:
-        if (seg := self.controller.segmentation) is None or layer not in seg.layers.all():
-            return
-        if (kind := get_layer_kind(layer)) in TOGGLED:
-            self.controller.set_view(wanted=self.controller.view.wanted - {kind})
-            self.layer_gone.emit(kind)
-        seg.layers.forget(layer)
 
     # ---- earlier sweeps
 

@@ -174,7 +174,7 @@ def make_array_run(
     sites: Any = None if plan.sites is None else source.labels_at(plan.sites, position)
     maps = read_maps(source, plan.maps, position, plan.settings)
     arrays = {"mask": mask, "sites": sites, "seeds": seeds, **maps}
-    given: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
+    inputs: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
     same_sites = before is not None and plan.same_sites(before.plan)
     if before is not None and same_sites:
         sites = before.sites
@@ -187,9 +187,9 @@ def make_array_run(
             show(preview)
     problem = array_problem(plan, image, {"sites": sites, "mask": mask, "seeds": strokes, **maps}, report)
     if source.is_image_list:
-        given = {name: [source.plane(a, z) for z in range(source.space[0])] for name, a in given.items()}
+        inputs = {name: [source.plane(a, z) for z in range(source.space[0])] for name, a in inputs.items()}
     elif source.shares_labels:
-        given |= {"shared slices": True, "linked": source.slices == "linked"}
+        inputs |= {"shared slices": True, "linked": source.slices == "linked"}
     report(Stage("start"))
     run = None if before is None else before.interactive
     edits = None if run is None else run.edits
@@ -201,11 +201,11 @@ def make_array_run(
         interactive = _continue_run(plan, problem, before, locked)
         seeds = locked if run.locks.any() else None
         if interactive is not None:
-            given["init"] = interactive.initial.init
+            inputs["init"] = interactive.initial.init
         elif seeds is not None:
-            given["seeds"] = seeds
+            inputs["seeds"] = seeds
         else:
-            given.pop("seeds", None)
+            inputs.pop("seeds", None)
     if interactive is None:
         interactive = InteractiveRun(problem, plan.settings, plan.seed, seeds, None, closed)
     if kept is not None and not same_sites:  # locked scribbles take precedence over the sites that they had
@@ -218,7 +218,7 @@ def make_array_run(
     interactive.forget_changes()
     if not isinstance(problem.sites, BlockedLabels):
         interactive.scribbles = None if strokes is None else np.array(strokes, np.int32)
-    array_run = complete_run(plan, interactive, image, given)
+    array_run = complete_run(plan, interactive, image, inputs)
     array_run.unusable = 0 if unusable is None else int(unusable.sum())
     array_run.frame = None if before is None else before.frame
     return array_run
@@ -242,8 +242,8 @@ def _continue_run(plan: RunPlan, problem: Problem, before: ArrayRun, locked: Any
     return interactive
 
 
-def complete_run(plan: RunPlan, interactive: InteractiveRun, image: Any, given: dict[str, Any]) -> ArrayRun:
-    """Add to the run of an array what the window needs to show it; `given` are the arrays of the user by name."""
+def complete_run(plan: RunPlan, interactive: InteractiveRun, image: Any, inputs: dict[str, Any]) -> ArrayRun:
+    """Add to the run of an array what the window needs to show it; `inputs` are the arrays of the user by name."""
     source, is_chunked = plan.source, isinstance(interactive.problem.sites, BlockedLabels)
     interactive.scribble_field.make_ready()
     names: tuple[str, ...] = ()
@@ -252,30 +252,30 @@ def complete_run(plan: RunPlan, interactive: InteractiveRun, image: Any, given: 
     elif source.channels:
         names = tuple(layer.name for layer in (source.layer, *source.channels))
     if not is_chunked:
-        inputs = {"mask": given.get("mask")} | {name: given[name] for name in MAP_NAMES if name in given}
+        kept = {"mask": inputs.get("mask")} | {name: inputs[name] for name in MAP_NAMES if name in inputs}
         interactive.rebuild_problem = lambda sites, strokes: array_problem(
-            plan, image, {"sites": sites, "seeds": strokes, **inputs}, lambda stage: None
+            plan, image, {"sites": sites, "seeds": strokes, **kept}, lambda stage: None
         )
     images = source.planes(image) if source.is_image_list else None
-    interactive.inputs, interactive.image = given, image if images is None else images
+    interactive.inputs, interactive.image = inputs, image if images is None else images
     return ArrayRun(interactive, image, source.axes, names, source.pixel_size, images, plan)
 
 
-def array_problem(plan: RunPlan, image: Any, given: Mapping[str, Any], report: StageReport) -> Problem:
+def array_problem(plan: RunPlan, image: Any, inputs: Mapping[str, Any], report: StageReport) -> Problem:
     """Prepare one array, or its slices as several images with shared labels.
 
-    Slices without any site, by the mask or by given sites, are left out. `given` are sites, mask, scribbles as
+    Slices without any site, by the mask or by given sites, are left out. `inputs` are sites, mask, scribbles as
     ``seeds``, and input maps; None for none.
     """
     source, settings = plan.source, plan.settings
     if not source.shares_labels:
-        return prepare(image, settings, **given, report=lambda stage, _: report(stage))
+        return prepare(image, settings, **inputs, report=lambda stage, _: report(stage))
     planes = source.planes(image)
-    bounds = [array for array in (given["sites"], given["mask"]) if array is not None]
+    bounds = [array for array in (inputs["sites"], inputs["mask"]) if array is not None]
     used = [z for z in range(len(planes)) if all(np.any(array[z]) for array in bounds)]
     used = used or list(range(len(planes)))  # whose error says what is wrong
     slices: dict[str, Any] = {
-        name: None if given[name] is None else [source.plane(given[name], z) for z in used]
+        name: None if inputs[name] is None else [source.plane(inputs[name], z) for z in used]
         for name in ("sites", "mask", "seeds")
     }
     problem = prepare(

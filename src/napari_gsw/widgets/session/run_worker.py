@@ -79,10 +79,8 @@ class RunWorker:
         self.unsaved = False  # there are sweeps since it was last saved at once
         self._commands: deque[tuple[Position, Command]] = deque()
         self._wake = threading.Event()
-        self._steps, self._stale = (
-            0,
-            False,
-        )  # single sweeps that are wanted; whether the last frame is older than the chain
+        self._steps = 0  # single sweeps that are wanted
+        self._stale = False  # whether the chain has swept since its last frame
         self._seconds, self._timed_sweeps = 0.0, 0
         # When the next frame may be made, and with which of its slower parts. A scribble is displayed at once; its
         # table follows when the chain has settled.

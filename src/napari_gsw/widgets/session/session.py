@@ -166,6 +166,7 @@ class Session(RunController):
         self.framed.connect(self.active_learning.update)
         self.autosaver.refused.connect(self.show_message)
         self.editor.refused.connect(self.show_message)
+        self.editor.layer_replaced.connect(self._forget_layer)
         self.steps.bind_undo_keys(viewer, connections)
         for layer in viewer.layers:
             self._watch(layer)
@@ -427,7 +428,7 @@ class Session(RunController):
     def _image_placed(self, event: Any) -> None:
         if (seg := self.segmentation) is None or not self._is_image(event.source):
             return
-        seg.layers.place()
+        seg.layers.move_to_image()
         size = seg.plan.source.pixel_size
         if any(run.pixel_size != size for run in seg.array_runs.values()):
             for run in seg.array_runs.values():
@@ -447,7 +448,18 @@ class Session(RunController):
         if any(layer is x for x in needed):
             self._drop_and_rest()
         else:
-            self.layer_view.layer_removed(layer)
+            self._forget_layer(layer)
+
+    def _forget_layer(self, layer: Layer) -> None:
+        seg, kind = self.segmentation, get_layer_kind(layer)
+        if seg is None or layer not in seg.layers.all():
+            return
+        if kind == "regions":
+            self.editor.release()
+        seg.layers.forget(layer)
+        if kind in TOGGLED:
+            self.set_view(wanted=self.view.wanted - {kind})
+            self.visibility_changed.emit(kind, False)
 
     def _layer_toggled(self, event: Any) -> None:
         seg, wanted, kind = self.segmentation, self.view.wanted, get_layer_kind(event.source)
