@@ -50,6 +50,17 @@ def test_the_old_name_of_has_background_warns(result):
         assert result.objects is result.has_background is False
 
 
+def test_painted_labels_of_objects_are_counted_as_they_are_shown():
+    """With only painted labels in the view of objects, no background is cut out and nothing is missing."""
+    image, scribbles = np.kron(np.eye(2), np.ones((30, 30))), np.zeros((60, 60), int)
+    scribbles[5, [5, 50]] = 1, 2
+    settings = {"only_painted": "yes", "view": "objects", "sweeps": 30, "site_size": 25}
+    one = gsw.segment(image, seeds=scribbles, **settings)
+    assert (one.n_regions, one.remark, np.unique(one.labels).tolist()) == (2, "", [1, 2])
+    two = gsw.segment([image, image], seeds=[scribbles, scribbles], **settings)
+    assert (two.n_regions, two[0].n_regions) == (2, 2)
+
+
 def test_polish_never_lowers_the_log_posterior():
     plain, better = (gsw.segment(IMAGE, seed=1, sweeps=5, consensus="none", polish=p) for p in ("no", "yes"))
     gain = gsw.log_posterior(better.problem, better.clusters) - gsw.log_posterior(plain.problem, plain.clusters)

@@ -104,7 +104,7 @@ class ResultBase:
     @property
     def n_regions(self) -> int:
         """Number of regions of the reported partition, or of objects if that is the view."""
-        if self.has_background:
+        if self.has_background and not self.problem.closed:
             return sum(int(np.count_nonzero(image.label_names)) for image in self._image_summaries())
         return len(np.unique(self._select_sites(self.regions)))
 
