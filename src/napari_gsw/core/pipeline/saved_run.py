@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -286,9 +287,8 @@ def check_saved_problem(problem: Any) -> None:
             raise InputError("the graph belongs to other sites")
     images = problem.site_images if isinstance(problem, SharedProblem) else (problem.sites,)
     signals = (problem.signals or ()) if isinstance(problem, SharedProblem) else (problem.signal,)
-    for sites in images:
+    for sites, signal in zip_longest(images, signals):
         _check_sites(sites, n)
-    for sites, signal in zip(images, signals, strict=False):
         if signal is not None:
             check_array("the signal", signal, "f", () if sites is None else sites.shape)
 
@@ -297,6 +297,7 @@ def _check_sites(sites: Any, n: int) -> None:
     """Raise an InputError unless these are sites 1..n of an image, 0 for none."""
     if sites is None:
         return
+    tables: Sequence[Any] = [sites]
     if isinstance(sites, BlockedLabels):
         if not len(sites.pieces) == len(sites.numbers) == math.prod(sites.grid.counts):
             raise InputError("the site image lacks blocks")
@@ -308,7 +309,6 @@ def _check_sites(sites: Any, n: int) -> None:
         tables = sites.numbers
     else:
         check_array("the site image", sites, "i", (None,) * np.ndim(sites))
-        tables = [sites]
     low, high = min(int(t.min(initial=0)) for t in tables), max(int(t.max(initial=0)) for t in tables)
     if low < 0 or high > n:
         raise InputError(f"the site image has numbers from {low} to {high}, not 0 to {n}")
@@ -320,11 +320,11 @@ def _make_counts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
         raise InputError(f"a histogram has {words} words; the maximum is {MAX_WORDS}")
     for name, array, length in (("data", data, None), ("indices", indices, len(data)), ("indptr", indptr, rows + 1)):
         check_array(f"{name} of a histogram", array, "i", (length,))
-    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+    if indptr[-1] != len(data):
         raise InputError("the rows of a histogram are damaged")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < words:
-        raise InputError("the words of a histogram are damaged")
-    return csr_array((data, indices, indptr), shape=(rows, words))
+    counts = csr_array((data, indices, indptr), shape=(rows, words))
+    counts.check_format(full_check=True)
+    return counts
 
 
 def _problem_kind(record: type[Problem]) -> Kind:
