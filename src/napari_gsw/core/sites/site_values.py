@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,11 @@ def list_borders(sites: Sites, n: int | None = None) -> tuple[Int64Array, Int64A
             tuple(part if a == axis else slice(None) for a in range(sites.ndim))
             for part in (slice(None, -1), slice(1, None))
         )
-        a, b = sites[before], sites[after]
-        is_border = (a != b) & (a > 0) & (b > 0)
-        first.append(pixels[before][is_border])
-        second.append(pixels[after][is_border])
+        left = pixels[before][sites[before] != sites[after]]
+        right = left + math.prod(sites.shape[axis + 1 :])
+        keep = (flat[left] > 0) & (flat[right] > 0)
+        first.append(left[keep])
+        second.append(right[keep])
         axes.append(np.full(len(first[-1]), axis))
     left, right = np.concatenate(first), np.concatenate(second)
     i, j = flat[left].astype(np.int64) - 1, flat[right].astype(np.int64) - 1
