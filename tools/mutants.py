@@ -45,14 +45,14 @@ MUTANTS = (
     Mutant(
         "the field is forgotten when clusters are split or merged",
         "core/sampler/moves/split_merge_kernels.py",
-        "between += field_value(target.field, i, name)",
+        "between += field_value(target.field, i, seed)",
         "between += 0.0",
         (FIELD, "-k", "split_merge_moves_alone"),
     ),
     Mutant(
         "the field is forgotten in whole-cluster moves",
         "core/sampler/moves/regroup_kernels.py",
-        "energy += field_value(target.field, i, as_int64(blocks.seed[state.scratch.place[i]]))",
+        "energy += field_value(target.field, i, as_int64(block_seed[place[i]]))",
         "energy += 0.0",
         (FIELD, "-k", "whole_cluster_moves"),
     ),
@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "whole-cluster moves put any number of seeds into a block",
         "core/sampler/moves/regroup_kernels.py",
-        "elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):",
-        "elif seeds[i] >= 0 and b != owner and owner >= 0:",
+        "if seeds[i] >= 0 and b != owner and (owner >= 0 or block_seed[b] >= 0):",
+        "if seeds[i] >= 0 and b != owner and owner >= 0:",
         (LAW, "-k", "seeds"),
     ),
     Mutant(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
-from napari_gsw.core.jit import as_int64, full, njit_inline, njit_inner, zeros
+from napari_gsw.core.jit import as_int64, njit_inner, njit_loop, zeros
 from napari_gsw.core.sampler.moves.cluster_kernels import (
     add_site,
     clear_slot,
@@ -24,7 +24,7 @@ MAX_ANCHORS = 32
 
 
 class Allocation(NamedTuple):
-    """Parameters of an allocation of sites to blocks."""
+    """Parameters of an allocation of sites to blocks, and scratch arrays: the state of each block."""
 
     anchors: int  # this many sites, the first ones, may open a block
     length: int  # sites
@@ -32,53 +32,15 @@ class Allocation(NamedTuple):
     low: int  # smallest and largest size of a block
     high: int
     sized: bool  # whether the sizes of the blocks are drawn before the sites
-
-
-class AllocationBlocks(NamedTuple):
-    """State of each block during an allocation, beside its sufficient statistics."""
-
-    score: Float64Array  # (blocks + 1,) gain of log likelihood and couplings by the next site
-    propose: Float64Array  # (blocks + 1,) log weight with which it is proposed
-    weight: Float64Array  # (blocks + 1,) scratch
+    score: Float64Array  # (blocks,) gain of log likelihood and couplings by the next site
+    propose: Float64Array  # (blocks,) log weight with which it is proposed
+    weight: Float64Array  # (blocks,) scratch
     seed: Int64Array  # (blocks,) its seed, -1 for none
     label: Int64Array  # (blocks,) the label of its first site
     goal: Int64Array  # (blocks,) its size, if sizes are drawn first
 
 
-@njit_inline
-def score_blocks(
-    target: Target, state: ChainState, allocation: Allocation, blocks: AllocationBlocks, t: int, opened: int, owed: int
-) -> None:
-    """Score the blocks, and a new one where that is allowed, for site t of the allocation."""
-    seeds, size, propose, low = target.seeds, state.scratch.blocks.size, blocks.propose, allocation.low
-    i = as_int64(state.scratch.order[t])
-    candidates = opened + 1 if t < allocation.anchors else opened
-    score_site(target, state, i, candidates, blocks.score)
-    owner = -1
-    if seeds[i] >= 0:
-        for b in range(opened):
-            if blocks.seed[b] == seeds[i]:
-                owner = b
-    for b in range(candidates):
-        # Whether an open block may take one more, so that all blocks can still become large enough.
-        if b >= opened:
-            has_room = True
-        elif allocation.sized:
-            has_room = size[b] < blocks.goal[b]
-        else:
-            lacking = owed - 1 if size[b] < low else owed
-            needed = lacking + max(allocation.blocks - opened, 0) * low
-            has_room = size[b] < allocation.high and needed <= allocation.length - t - 1
-        taken = b < opened and blocks.seed[b] >= 0
-        if not has_room:
-            propose[b] = -math.inf
-        elif seeds[i] >= 0 and b != owner and (owner >= 0 or taken):
-            propose[b] = -math.inf  # a block holds one seed at most, and a seed is in one block
-        else:
-            propose[b] = 0.0
-
-
-@njit_inner
+@njit_loop
 def allocate(
     target: Target, state: ChainState, allocation: Allocation, follow: bool, power: float, rng: np.random.Generator
 ) -> tuple[int, float, float]:
@@ -92,32 +54,26 @@ def allocate(
     probability of this allocation, and its log likelihood plus couplings and field.
     """
     labels, clusters, place, order = state.labels, state.scratch.blocks, state.scratch.place, state.scratch.order
-    size, most = clusters.size, clusters.size.size
-    blocks = AllocationBlocks(
-        zeros(most + 1, np.float64),
-        zeros(most + 1, np.float64),
-        zeros(most + 1, np.float64),
-        full(most, -1, np.int64),
-        full(most, -1, np.int64),
-        zeros(most, np.int64),
-    )
-    score, propose = blocks.score, blocks.propose
-    for b in range(most):
+    seeds, size, length, low, high = target.seeds, clusters.size, allocation.length, allocation.low, allocation.high
+    score, propose, block_seed, goal = allocation.score, allocation.propose, allocation.seed, allocation.goal
+    for b in range(size.size):
         clear_slot(clusters, b)
+        block_seed[b] = -1
     opened = as_int64(0)
     owed = as_int64(0)  # sites that the opened blocks lack to be large enough
     promised = as_int64(0)  # sites that the opened blocks are to have
     log_q = 0.0
     energy = 0.0
-    for t in range(allocation.length):
+    for t in range(length):
         i = as_int64(order[t])
-        candidates = opened + 1 if t < allocation.anchors else opened
-        score_blocks(target, state, allocation, blocks, t, opened, owed)
         chosen = opened
-        if follow:
-            for b in range(opened):
-                if blocks.label[b] == labels[i]:
-                    chosen = b
+        owner = as_int64(-1)
+        for b in range(opened):
+            if follow and allocation.label[b] == labels[i]:
+                chosen = b
+            if seeds[i] >= 0 and block_seed[b] == seeds[i]:
+                owner = b
+        candidates = opened + 1 if t < allocation.anchors else opened
         first, last = as_int64(0), candidates
         if allocation.blocks > 0 and t < allocation.anchors:
             # Which anchors open a block is drawn evenly, and before the weights are looked at.
@@ -128,45 +84,55 @@ def allocate(
                 first = opened
             else:
                 last = opened
+        score_site(target, state, i, candidates, score)
         top = -math.inf
         for b in range(candidates):
-            if propose[b] == 0.0 and first <= b < last:
-                places = blocks.goal[b] - size[b] if allocation.sized and b < opened else max(size[b], 1)
-                name = as_int64(blocks.seed[b]) if b < opened else as_int64(-1)
-                propose[b] = power * (score[b] + field_value(target.field, i, name)) + math.log(places)
+            # Whether an open block may take one more, so that all blocks can still become large enough.
+            if b >= opened:
+                has_room = True
+            elif allocation.sized:
+                has_room = size[b] < goal[b]
             else:
-                propose[b] = -math.inf
+                lacking = owed - 1 if size[b] < low else owed
+                needed = lacking + max(allocation.blocks - opened, 0) * low
+                has_room = size[b] < high and needed <= length - t - 1
+            if seeds[i] >= 0 and b != owner and (owner >= 0 or block_seed[b] >= 0):
+                has_room = False  # a block holds one seed at most, and a seed is in one block
+            propose[b] = -math.inf
+            if has_room and first <= b < last:
+                places = goal[b] - size[b] if allocation.sized and b < opened else max(size[b], 1)
+                field = field_value(target.field, i, as_int64(block_seed[b]))
+                propose[b] = power * (score[b] + field) + math.log(places)
             top = max(top, propose[b])
         if top == -math.inf:
             return -1, 0.0, 0.0
         if not follow:
-            chosen = draw_candidate(propose, blocks.weight, candidates, rng.random(), as_int64(-1))
+            chosen = draw_candidate(propose, allocation.weight, candidates, rng.random(), as_int64(-1))
         total_weight = 0.0
         for b in range(candidates):
             total_weight += math.exp(propose[b] - top)
         log_q += propose[chosen] - top - math.log(total_weight)
         energy += score[chosen]
         if chosen == opened:
-            blocks.label[opened] = labels[i]
+            allocation.label[opened] = labels[i]
             if allocation.sized:
-                rest, later = allocation.length - promised, allocation.blocks - opened - 1
-                least = max(allocation.low, rest - later * allocation.high)
-                span = min(allocation.high, rest - later * allocation.low) - least + 1
-                goal = as_int64(state.clusters.size[labels[i]]) if follow else least + as_int64(rng.random() * span)
+                rest, later = length - promised, allocation.blocks - opened - 1
+                least = max(low, rest - later * high)
+                span = min(high, rest - later * low) - least + 1
+                goal[opened] = state.clusters.size[labels[i]] if follow else least + as_int64(rng.random() * span)
                 log_q -= math.log(span)
-                blocks.goal[opened] = goal
-                promised += goal
+                promised += goal[opened]
             opened += 1
-            owed += allocation.low
-        if size[chosen] < allocation.low:
+            owed += low
+        if size[chosen] < low:
             owed -= 1
-        if target.seeds[i] >= 0:
-            blocks.seed[chosen] = target.seeds[i]
+        if seeds[i] >= 0:
+            block_seed[chosen] = seeds[i]
         place[i] = chosen
         add_site(target.evidence, clusters, i, chosen)
-    for t in range(allocation.length):  # now that it is known which block each name went to
+    for t in range(length):  # now that it is known which block each name went to
         i = as_int64(order[t])
-        energy += field_value(target.field, i, as_int64(blocks.seed[state.scratch.place[i]]))
+        energy += field_value(target.field, i, as_int64(block_seed[place[i]]))
     return opened, log_q, energy
 
 
@@ -240,13 +206,17 @@ def regroup(target: Target, state: ChainState, near: float, power: float, rng: n
         sized = rng.random() < 0.5
 
     # First the allocation that would give the present state back, then the proposed one.
+    score, propose, weight = zeros(sizes.size, np.float64), zeros(sizes.size, np.float64), zeros(sizes.size, np.float64)
+    seed, label, goal = zeros(sizes.size, np.int64), zeros(sizes.size, np.int64), zeros(sizes.size, np.int64)
     blocks = zeros(as_int64(2), np.int64)
     log_q = zeros(as_int64(2), np.float64)
     energy = zeros(as_int64(2), np.float64)
     for turn in range(2):
         for t in range(length):
             place[order[t]] = -1
-        allocation = Allocation(anchors, length, as_int64(wanted[turn]), low, high, sized)
+        allocation = Allocation(
+            anchors, length, as_int64(wanted[turn]), low, high, sized, score, propose, weight, seed, label, goal
+        )
         blocks[turn], log_q[turn], energy[turn] = allocate(target, state, allocation, turn == 0, power, rng)
         if blocks[turn] < 0:
             return 0.0

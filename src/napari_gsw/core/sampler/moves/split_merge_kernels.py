@@ -174,11 +174,13 @@ def draw_site_pair(
 
 
 @njit_inner
-def order_sites(target: Target, state: ChainState, i: int, j: int, rng: np.random.Generator) -> tuple[int, int, int]:
+def order_sites(
+    target: Target, state: ChainState, i: int, j: int, rng: np.random.Generator
+) -> tuple[int, int, int, int]:
     """Write all sites of the anchors' clusters to ``order``: anchors, those with a seed, the rest at random.
 
-    Returns the number of sites before the rest, their number in all (-1 if two seeds would merge), and the slot with
-    the seed, or that of anchor i if there is none.
+    Returns the number of sites before the rest, their number in all (-1 if two seeds would merge), the seed (-1 for
+    none), and its slot, or that of anchor i if there is none.
     """
     labels, seeds, order = state.labels, target.seeds, state.scratch.order
     a, b = as_int64(labels[i]), as_int64(labels[j])
@@ -190,7 +192,7 @@ def order_sites(target: Target, state: ChainState, i: int, j: int, rng: np.rando
     for s in range(labels.size):
         if (labels[s] == a or labels[s] == b) and seeds[s] >= 0:
             if seed >= 0 and seeds[s] != seed:
-                return first, as_int64(-1), holder
+                return first, as_int64(-1), seed, holder
             seed = as_int64(seeds[s])
             holder = as_int64(labels[s])
             if s != i and s != j:
@@ -204,7 +206,7 @@ def order_sites(target: Target, state: ChainState, i: int, j: int, rng: np.rando
     for t in range(length - 1, first, -1):
         u = first + as_int64(rng.random() * (t - first + 1))
         order[t], order[u] = order[u], order[t]
-    return first, length, holder
+    return first, length, seed, holder
 
 
 @njit_loop
@@ -216,29 +218,19 @@ def log_size_ratio(log_w: Float64Array, m: int) -> float:
 
 
 @njit_loop
-def find_seed_block(target: Target, state: ChainState, length: int) -> tuple[int, int]:
-    """Return the seed among the sites ``order[:length]`` and its block; -1 and 0 if there is none."""
-    for t in range(length):
-        i = as_int64(state.scratch.order[t])
-        if target.seeds[i] >= 0:
-            return as_int64(target.seeds[i]), as_int64(state.scratch.place[i])
-    return as_int64(-1), as_int64(0)
-
-
-@njit_loop
 def allocate_pair(
     target: Target, state: ChainState, first: int, length: int, scans: int, follow: bool, power: float,
-    score: Float64Array, rng: np.random.Generator,
+    seed: int, side: int, score: Float64Array, rng: np.random.Generator,
 ) -> float:  # fmt: skip
     """Allocate the sites ``order[first:length]`` to two blocks, which have those before `first` already.
 
     Once without the sites still to come, `scans` times given all others, and once more for the proposal. With `follow`
     this last scan gives the sites of order[0]'s cluster to block 0 and all others to block 1. Returns the log
-    probability of the last scan; ``place`` and ``blocks`` are the result, and `score` (2,) is scratch.
+    probability of the last scan; ``place`` and ``blocks`` are the result. `side` is the block of the `seed`, if it is
+    not -1, and `score` (2,) is scratch.
     """
     evidence, log_w, labels = target.evidence, target.prior.log_w, state.labels
     blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
-    name, side = find_seed_block(target, state, first)
     log_q = 0.0
     for scan in range(scans + 2):
         for t in range(first, length):
@@ -246,7 +238,7 @@ def allocate_pair(
             if scan > 0:
                 remove_site(evidence, blocks, i, as_int64(place[i]))
             score_site(target, state, i, as_int64(2), score)
-            score[side] += field_value(target.field, i, name)
+            score[side] += field_value(target.field, i, seed)
             sizes = log_size_ratio(log_w, blocks.size[1]) - log_size_ratio(log_w, blocks.size[0])
             log_odds = power * (score[1] - score[0] + sizes)
             shared = -math.log1p(math.exp(-abs(log_odds)))
@@ -264,17 +256,16 @@ def allocate_pair(
 
 
 @njit_inner
-def log_split_ratio(target: Target, state: ChainState, length: int) -> float:
+def log_split_ratio(target: Target, state: ChainState, length: int, seed: int, side: int) -> float:
     """Return the log posterior of the two blocks less that of their union, but for the number of clusters."""
     evidence, graph, log_w = target.evidence, target.graph, target.prior.log_w
     start, neighbour, edge, beta = graph.start, graph.neighbour, graph.edge, graph.beta
     blocks, place, order = state.scratch.blocks, state.scratch.place, state.scratch.order
     between = 0.0
-    name, side = find_seed_block(target, state, length)
     for t in range(length):
         i = as_int64(order[t])
         if place[i] != side:
-            between += field_value(target.field, i, name)
+            between += field_value(target.field, i, seed)
         if place[i] == 0:
             for u in range(start[i], start[i + 1]):
                 if place[neighbour[u]] == 1:
@@ -305,12 +296,12 @@ def split_or_merge(target: Target, state: ChainState, moves: Moves, power: float
         return 0.0
     a, b = as_int64(labels[i]), as_int64(labels[j])
     together = a == b
-    first, length, holder = order_sites(target, state, i, j, rng)
+    first, length, seed, holder = order_sites(target, state, i, j, rng)
     if length < 0:
         return 0.0  # two seeds are never merged
     log_split = 0.0
     side = 0 if holder == a else 1
-    if seeds[order[first - 1]] >= 0 or seeds[i] >= 0 or seeds[j] >= 0:
+    if seed >= 0:
         if seeds[i] >= 0 and seeds[j] >= 0:
             return 0.0  # one seed is never split
         if seeds[i] >= 0 or seeds[j] >= 0:
@@ -324,16 +315,15 @@ def split_or_merge(target: Target, state: ChainState, moves: Moves, power: float
         place[s] = t if t < 2 else side
         add_site(target.evidence, blocks, s, as_int64(place[s]))
 
-    scratch_score = zeros(as_int64(2), np.float64)
-    log_split += allocate_pair(target, state, first, length, moves.scans, not together, power, scratch_score, rng)
+    score = zeros(used[USED] + 1, np.float64)
+    log_split += allocate_pair(target, state, first, length, moves.scans, not together, power, seed, side, score, rng)
     apart = used[CLUSTERS] + 1 if together else used[CLUSTERS]
-    gap = log_split_ratio(target, state, length) + log_v[apart] - log_v[apart - 1]
+    gap = log_split_ratio(target, state, length, seed, side) + log_v[apart] - log_v[apart - 1]
     if informed:
         log_split -= math.log(length - 1)
         if together:
             if gap == -math.inf:
                 return 0.0
-            score = zeros(used[USED] + 1, np.float64)
             log_all = score_merges(target, state, a, power, score)
             log_merge = score[used[USED]] - log_all - math.log(blocks.size[1])
     change = gap if together else -gap
