@@ -9,7 +9,7 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.features import network as networks
-from napari_gsw.core.features.object_network import (
+from napari_gsw.core.features.network import (
     COARSE_SIDE,
     INSIDE,
     WIDTH,
@@ -20,7 +20,7 @@ from napari_gsw.core.features.object_network import (
     resize_linear,
     to_uint8,
 )
-from napari_gsw.core.graph.object_model import COLOURS, ObjectModel, load_builtin_object_model
+from napari_gsw.core.graph.boundary_model import COLOURS, ObjectModel, load_builtin_object_model
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import NormalizedImage
 from napari_gsw.core.interactive.label_changes import match_labels

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 import napari_gsw as gsw
 import napari_gsw.core.pipeline.prepare as module
-from napari_gsw.core.features.object_network import predict_slices
+from napari_gsw.core.features.network import predict_slices
 
 
 def crowd(blur=(2.0, 1.0, 1.0), noise=6.0):

@@ -13,8 +13,7 @@ import napari_gsw as gsw
 from napari_gsw.cli import main
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.codebook import has_few_colours
-from napari_gsw.core.features.network import has_onnxruntime
-from napari_gsw.core.features.object_network import measure_plain_width, to_uint8
+from napari_gsw.core.features.network import has_onnxruntime, measure_plain_width, to_uint8
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.settings import MIN_REGION_PIXELS
 from napari_gsw.research.evaluation.easy_images import (

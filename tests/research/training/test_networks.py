@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
-from napari_gsw.core.features.object_network import to_uint8
+from napari_gsw.core.features.network import to_uint8
 from napari_gsw.research.training.pictures import (
     WIDTH,
     Augmentation,

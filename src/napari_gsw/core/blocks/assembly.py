@@ -431,7 +431,8 @@ def combine_blocks(
     if "colour" in context.books:
         words["colour"] = smear_counts(words["colour"], context.books["colour"])
     rgb = "S" in context.letters and settings.signal != "objects" and sums["values"].shape[1] == ndim + 3
-    network: dict[str, Any] = {"embedding_sums": sums.get("embedding"), "edge_sums": drawn}
+    embedding = sums["embedding"] / mass[:, np.newaxis] if "embedding" in sums else None
+    network: dict[str, Any] = {"embedding": embedding, "edge_sums": drawn}
     features = BlockFeatures(settings, rgb, ndim, mass, sums["values"], sums["squares"], **words, **network)
     labels = label_pieces(context, blocks, site + 1)
     return labels, graph, features, summarize_sums_of_maps(maps, sums, mass, marked, settings)

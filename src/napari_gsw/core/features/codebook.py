@@ -195,10 +195,7 @@ def run_kmeans(values: ChannelImage, centres: ChannelImage) -> ChannelImage:
 
 @njit
 def find_nearest(values: Float32Array, centres: Float32Array) -> Int32Array:
-    """Find the nearest centre (words, channels) of each pixel (pixels, channels); the first one wins a tie.
-
-    All distances are computed, a block of pixels and three channels at a time.
-    """
+    """Find the nearest centre (words, channels) of each pixel (pixels, channels); the first one wins a tie."""
     pixels, channels = values.shape
     words, padded = centres.shape[0], -(-channels // 3) * 3
     middle = zeros((words, padded), np.float32)
@@ -234,10 +231,7 @@ def find_nearest(values: Float32Array, centres: Float32Array) -> Int32Array:
 
 
 def make_histograms(words: NDArray[np.int32], sites: Sites, n_words: int | None = None) -> csr_array:
-    """Count the words (*shape,) of the pixels of each site (*shape,) 1..n, y_i of the paper: (n, words) int64.
-
-    There are as many columns as words occur, unless their number is given.
-    """
+    """Count the words (*shape,) of each site (*shape,) 1..n, y_i of the paper: (n, `n_words` or those that occur)."""
     n_words = n_words or int(words.max()) + 1
     mask = sites > 0
     cells, counts = np.unique((sites[mask] - 1).astype(np.int64) * n_words + words[mask], return_counts=True)
@@ -250,8 +244,7 @@ def stack_histograms(histograms: Sequence[csr_array]) -> csr_array:
     """Stack the histograms of several images; a word that one of them lacks counts 0 there."""
     width = max(counts.shape[1] for counts in histograms)
     wide = [csr_array((h.data, h.indices, h.indptr), shape=(h.shape[0], width)) for h in histograms]
-    stacked: csr_array = vstack(wide, format="csr")
-    return stacked
+    return csr_array(vstack(wide, format="csr"))
 
 
 def bin_luminance(image: NormalizedImage, bins: int) -> NDArray[np.int32]:
@@ -262,8 +255,7 @@ def bin_luminance(image: NormalizedImage, bins: int) -> NDArray[np.int32]:
 def smear_counts(counts: csr_array, codebook: Codebook) -> csr_array:
     """Count each pixel for all words near its own, within the softness of the codebook.
 
-    The words of photographs are so far apart that two of them are different colours. Those learnt from one image may be
-    shades of a grey, and a ramp would have different words at its ends as if it were two surfaces.
+    Words learnt from one image may be shades of a grey, and a ramp would have other words at its ends like two surfaces.
     """
     if codebook.softness < MIN_SOFTNESS:
         return counts
@@ -290,9 +282,7 @@ def choose_colour_codebook(
     space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
     if codebook is None:
         if named == "shipped" and not rgb:
-            raise InputError(
-                "codebook must be image, auto or a saved codebook for an image that is not RGB, not shipped"
-            )
+            raise InputError("codebook must be image, auto or a file for an image that is not RGB, not shipped")
         # By default words are learnt from images that are not RGB, or have low contrast or few colours.
         is_usual = named == "shipped" or (named == "auto" and rgb)
         if named == "auto" and settings.colours == "lab" and settings.word_scale > 0:
@@ -314,10 +304,7 @@ def choose_colour_codebook(
 
 
 def has_few_colours(images: Sequence[NormalizedImage]) -> bool:
-    """Return whether four colours explain nearly all variance but noise; those of a photograph never do.
-
-    The words of photographs would split a colour that changes a little across such an image.
-    """
+    """Return whether four colours explain nearly all variance but noise, which the words of photographs would split."""
     share = -(-FEW_COLOURS_PIXELS // len(images))
     values = np.concatenate([i.channels.reshape(-1, 3)[:: 1 + i.channels.size // (3 * share)] for i in images])
     tiles = [i.channels[tile] for i in images for tile in spread_tiles(i.shape, NOISE_TILES, NOISE_TILE_SIDE)]
@@ -329,10 +316,7 @@ def has_few_colours(images: Sequence[NormalizedImage]) -> bool:
 
 
 def to_codebook_space(image: NormalizedImage, space: str) -> ChannelImage:
-    """Return the channels of an image, or for ``hsv`` the cylinder (S cos H, S sin H, V / 2).
-
-    Value counts half, because shading changes it within an object more than it changes the hue.
-    """
+    """Return the channels of an image, or for ``hsv`` the cylinder (S cos H, S sin H, V / 2): shading changes V most."""
     if space != "hsv":
         if image.rgb and space != "lab":
             raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")

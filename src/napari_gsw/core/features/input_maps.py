@@ -312,8 +312,8 @@ def format_map_notes(notes: Mapping[str, Any]) -> list[str]:
     ['boundaries: values 0 to 255 (guessed)']
     """
     lines = []
-    for name, note in ((name, notes[name]) for name in MAP_NAMES if name in notes):
-        items = []
+    for name in filter(notes.__contains__, MAP_NAMES):
+        note, items = notes[name], []
         if note["channel_axis"] != "none":
             items.append(f"{note['channels']} channels on the {note['channel_axis']} axis")
         if "reduced" in note:
@@ -329,13 +329,7 @@ def format_map_notes(notes: Mapping[str, Any]) -> list[str]:
 
 
 def sites_source(settings: Settings, given: Mapping[str, Any]) -> str:
-    """Return what superpixels follow: image, features or boundaries.
-
-    A map of boundaries is followed unless it has no weight: superpixels of the image would cross its boundaries.
-
-    >>> sites_source(Settings(), {"boundaries": np.zeros((2, 2))}), sites_source(Settings(), {})
-    ('boundaries', 'image')
-    """
+    """Return what superpixels follow: image, features or boundaries, which those of the image would cross."""
     if settings.sites_from != "auto":
         return settings.sites_from
     return "image" if given.get("boundaries") is None or not settings.boundaries_weight else "boundaries"

@@ -151,7 +151,6 @@ class ImageFeatures:
         return np.concatenate([mean_per_site(v, s) for v, s in zip(values, self.sites, strict=True)])
 
     def _make_gaussian(self, values: ChannelImage, evidence: float | None) -> Gaussian:
-        """Make the likelihood of values (pixels, channels) of all pixels that have a site."""
         masked = zip(self.sites, self._masks, self._sites_before, strict=False)
         site = np.concatenate([sites[mask] + np.int32(before - 1) for sites, mask, before in masked])
         n = int(self._sites_before[-1])
@@ -176,9 +175,9 @@ class BlockFeatures:
     texture: Any = None
     photo_colour: Any = None
     photo_texture: Any = None
-    # of a network: (n, 8) sums of its embedding, and (m,) of its boundary probability along the edges of the graph
-    embedding_sums: Float64Array | None = None
-    edge_sums: Float64Array | None = None
+    # of a network: (n, 8) mean embedding, and (m,) sums of its boundary probability along the edges of the graph
+    embedding: Any = None
+    edge_sums: Any = None
 
     @property
     def channels(self) -> Gaussian:
@@ -209,17 +208,10 @@ class BlockFeatures:
         """True if there is output of a network."""
         return self.edge_sums is not None
 
-    @property
-    def embedding(self) -> Float64Array:
-        """(n, 8) mean embedding by the network."""
-        assert self.embedding_sums is not None
-        return self.embedding_sums / self.n_pixels[:, np.newaxis]
-
     def boundary_sums(self, edges: Int32Array) -> Float64Array:
         """Return the network's boundary probability summed over the faces of all edges."""
-        assert self.edge_sums is not None
         assert len(edges) == len(self.edge_sums)
-        return self.edge_sums
+        return np.asarray(self.edge_sums)
 
     def _make_gaussian(self, columns: Any, evidence: float | None) -> Gaussian:
         sums, squares = self.sums[:, columns], self.squares[:, columns]
@@ -230,10 +222,7 @@ SiteFeatures = ImageFeatures | BlockFeatures
 
 
 def find_informative_channels(variance: Float64Array) -> BoolArray:
-    """Find the channels that have information, by their variance.
-
-    A grey image stored as RGB has two channels of rounding errors, which would count as much as the others.
-    """
+    """Find the channels that have information; two of a grey image stored as RGB are rounding errors."""
     return np.asarray(variance >= MIN_VARIANCE_SHARE * variance.max())
 
 

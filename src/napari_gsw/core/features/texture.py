@@ -1,8 +1,7 @@
 """Texture features: gradient magnitude and Laplacian of an image at several scales.
 
-The filters are derivatives of Gaussians, separable, and share their passes. Along each axis the image is smoothed, or
-differentiated once or twice: the gradient has one axis differentiated once, the Laplacian sums the axes differentiated
-twice. Only rows are kept in memory, and three slices for a volume.
+The filters are derivatives of Gaussians, separable, and share their passes: along each axis the image is smoothed, or
+differentiated once (gradient) or twice (Laplacian). Only rows are kept in memory, and three slices for a volume.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ ROW, LAST = np.array([0, 1, 0, 2, 3, 4]), np.array([1, 0, 2, 0, 0, 0])
 def compute_texture(image: ChannelImage) -> ChannelImage:
     """Compute the responses of a rotation-invariant filter bank, (*shape,) -> (*shape, 2 * scales).
 
-    Gradient magnitude and Laplacian at each scale are normalised for scale and compressed by a logarithm, so that a
-    strong edge does not outweigh every weak texture.
+    They are normalised for scale, and logarithms, so that a strong edge does not outweigh every weak texture.
     """
     volume = np.ascontiguousarray(image, dtype=np.float32).reshape((1,) * (3 - image.ndim) + image.shape)
     out = np.empty((*volume.shape, 2 * len(TEXTURE_SCALES)), np.float32)
@@ -44,10 +42,7 @@ def compute_texture(image: ChannelImage) -> ChannelImage:
 
 @cache
 def make_derivatives(scale: float) -> ChannelImage:
-    """Make a Gaussian of unit sum and its first two derivatives at offsets 0 to `radius`: (3, radius + 1).
-
-    It ends at four times its width; the radius is the next even number, since offsets are taken two at a time.
-    """
+    """Make a Gaussian of unit sum and its first two derivatives at offsets up to four widths, an even number: (3, k)."""
     radius = int(4 * scale + 0.5)
     x = np.arange(radius + 1 + radius % 2)
     bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)
@@ -109,11 +104,8 @@ def _across(
     image: ChannelImage, first: Whole, stride: Whole, length: int, at: int, weights: ChannelImage, order: int,
     out: ChannelImage,
 ) -> None:  # fmt: skip
-    """Filter across the rows of an axis, `length` ones that are `stride` apart from `first` on, at row `at` of them.
-
-    Beyond its ends the axis is mirrored, edge pixels twice. `order` chooses the weights, `out` (X,) is written.
-    """
-    odd, row = order == 1, first + at * stride
+    """Filter across the rows of a mirrored axis, `length` ones that are `stride` apart from `first`, at row `at`."""
+    sign, row = np.float32(-1 if order == 1 else 1), first + at * stride
     middle = weights[order, 0]
     for x in range(out.size):
         out[x] = middle * image[row, x]
@@ -121,30 +113,22 @@ def _across(
         a, b = first + _mirror(at - j, length) * stride, first + _mirror(at + j, length) * stride
         c, d = first + _mirror(at - j - 1, length) * stride, first + _mirror(at + j + 1, length) * stride
         near, far = weights[order, j], weights[order, j + 1]
-        if odd:
-            for x in range(out.size):
-                out[x] += near * (image[b, x] - image[a, x]) + far * (image[d, x] - image[c, x])
-        else:
-            for x in range(out.size):
-                out[x] += near * (image[b, x] + image[a, x]) + far * (image[d, x] + image[c, x])
+        for x in range(out.size):
+            out[x] += near * (image[b, x] + sign * image[a, x]) + far * (image[d, x] + sign * image[c, x])
 
 
 @njit_merged
 def _along(row: ChannelImage, weights: ChannelImage, order: int, out: ChannelImage) -> None:
     """Filter along a padded row (X + 2 radius,) into out (X,)."""
-    radius, odd = weights.shape[1] - 1, order == 1
+    radius, sign = weights.shape[1] - 1, np.float32(-1 if order == 1 else 1)
     middle, centre = weights[order, 0], row[radius:]
     for x in range(out.size):
         out[x] = middle * centre[x]
     for j in range(1, radius + 1, 2):
         a, b, c, d = row[radius - j :], row[radius + j :], row[radius - j - 1 :], row[radius + j + 1 :]
         near, far = weights[order, j], weights[order, j + 1]
-        if odd:
-            for x in range(out.size):
-                out[x] += near * (b[x] - a[x]) + far * (d[x] - c[x])
-        else:
-            for x in range(out.size):
-                out[x] += near * (b[x] + a[x]) + far * (d[x] + c[x])
+        for x in range(out.size):
+            out[x] += near * (b[x] + sign * a[x]) + far * (d[x] + sign * c[x])
 
 
 @njit_merged

@@ -85,12 +85,12 @@ class AbsorbingWalk:
 
         `names` (n,) are those painted on sites, in [0, count), and -1 for a free one.
         """
-        node, weights, free, ends, solver = self._factorize(names >= 0)
-        probability = np.zeros((weights.shape[0], count))
+        node, weights, is_end, solver = self._factorize(names >= 0)
+        probability = np.zeros((len(is_end), count))
         painted = np.flatnonzero(names >= 0)
         probability[node[painted], names[painted]] = 1.0
         if solver is not None:
-            probability[free] = np.clip(solver.solve(weights[free][:, ends] @ probability[ends]), 0.0, 1.0)
+            probability[~is_end] = np.clip(solver.solve(weights[~is_end][:, is_end] @ probability[is_end]), 0.0, 1.0)
         return np.asarray(probability[node])
 
     def hitting_probability(self, painted: BoolArray, sites: NDArray[np.integer]) -> Float64Array:
@@ -98,20 +98,18 @@ class AbsorbingWalk:
 
         It is G_ji / G_ii of the walk's Green function, as a scribble there would be met.
         """
-        node, weights, free, _, solver = self._factorize(painted)
-        index = np.full(weights.shape[0], -1)
-        index[free] = np.arange(len(free))
-        goal, column = index[node[sites]], np.arange(len(sites))
-        start = np.zeros((len(free), len(sites)))
-        start[goal, column] = 1.0
-        probability = np.zeros((weights.shape[0], len(sites)))
+        node, _, is_end, solver = self._factorize(painted)
+        probability = np.zeros((len(is_end), len(sites)))
         if solver is not None:
+            goal, column = (np.cumsum(~is_end) - 1)[node[sites]], np.arange(len(sites))
+            start = np.zeros((np.count_nonzero(~is_end), len(sites)))
+            start[goal, column] = 1.0
             green = solver.solve(start)
-            probability[free] = np.clip(green / green[goal, column], 0.0, 1.0)
+            probability[~is_end] = np.clip(green / green[goal, column], 0.0, 1.0)
         return np.ascontiguousarray(probability[node].T)
 
-    def _factorize(self, painted: BoolArray) -> tuple[Int64Array, csr_array, Int64Array, Int64Array, Any]:
-        """Return the node of each site, weights between nodes, free and painted nodes, and the solver of the free ones.
+    def _factorize(self, painted: BoolArray) -> tuple[Int64Array, csr_array, BoolArray, Any]:
+        """Return the node of each site, the weights between nodes, which are painted, and the solver of the free ones.
 
         The solver is None if no node is free.
         """
@@ -129,14 +127,14 @@ class AbsorbingWalk:
         diagonal = weights.sum(axis=1) + np.bincount(node, self.loss, size)
         is_end = np.zeros(size, bool)
         is_end[node] = painted
-        free, ends = np.flatnonzero(~is_end), np.flatnonzero(is_end)
-        if not len(free):
-            return node, weights, free, ends, None
+        if is_end.all():
+            return node, weights, is_end, None
+        free = np.flatnonzero(~is_end)
         # A site without neighbours never meets a scribble; the last term keeps its row solvable.
         matrix = csc_array(diags_array(diagonal[free] + 1e-300) - weights[free][:, free])
         options = {"SymmetricMode": True}
         solver = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-        return node, weights, free, ends, solver
+        return node, weights, is_end, solver
 
 
 def group_strongest_pairs(n: int, edges: Int32Array, weight: Float64Array, max_groups: int) -> Int64Array:

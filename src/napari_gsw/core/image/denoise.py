@@ -13,7 +13,7 @@ from napari_gsw.core.array_types import Float32Array, Float64Array
 from napari_gsw.core.jit import njit, njit_inner, zeros
 from napari_gsw.core.threads import count_cores
 
-Progress = Callable[[int, int], object]  # called with the number of slabs done and of all
+Progress = Callable[[int, int], object] | None  # called with the number of slabs done and of all
 # np.float32 to numba, a plain number to the type checker
 as_float32 = cast(Callable[[Any], float], np.float32)
 # Noise is estimated from this fraction of the differences of neighbours, since large ones are edges, and in each part
@@ -29,14 +29,9 @@ SLAB, HALO = 512, ROUNDS + 2
 DEFAULT_FRACTION, MIN_FRACTION = 0.01, 1e-9
 
 
-def ignore_progress(done: int, total: int) -> None:
-    """Do nothing."""
-
-
 def estimate_noise(samples: Sequence[NDArray[Any]]) -> Float64Array:
     """Estimate the standard deviation (C,) of the noise from samples (*shape, C) of an image."""
-    near, far = (_estimate_variance(samples, lag) for lag in (1, 2))
-    return np.sqrt(np.maximum(2 * near - far, 0))
+    return np.sqrt(np.maximum(2 * _estimate_variance(samples, 1) - _estimate_variance(samples, 2), 0))
 
 
 def fill_zero_noise(noise: Float64Array, samples: Sequence[NDArray[Any]]) -> Float64Array:
@@ -46,13 +41,12 @@ def fill_zero_noise(noise: Float64Array, samples: Sequence[NDArray[Any]]) -> Flo
     """
     if (noise > 0).all():
         return noise
-    rows = [sample.reshape(-1, sample.shape[-1]) for sample in samples]
-    spread = (rows[0] if len(rows) == 1 else np.concatenate(rows)).std(axis=0, dtype=np.float64)
+    spread = np.concatenate([s.reshape(-1, s.shape[-1]) for s in samples]).std(axis=0, dtype=np.float64)
     return np.where(noise > 0, noise, DEFAULT_FRACTION * spread)
 
 
 def denoise(
-    values: NDArray[Any], noise: Float64Array, progress: Progress = ignore_progress, threads: int | None = None
+    values: NDArray[Any], noise: Float64Array, progress: Progress = None, threads: int | None = None
 ) -> NDArray[np.floating[Any]]:
     """Remove noise from values (*shape, C) of any type and keep edges: float32, or float64 if the values are.
 
@@ -78,7 +72,7 @@ def denoise(
     pool = ThreadPoolExecutor(min(count_cores() if threads is None else threads, len(slabs)))
     try:
         for n_done, _ in enumerate(pool.map(denoise_slab, slabs), 1):
-            if len(slabs) > 1:
+            if progress is not None and len(slabs) > 1:
                 progress(n_done, len(slabs))
     finally:
         pool.shutdown(cancel_futures=True)
@@ -86,10 +80,9 @@ def denoise(
 
 
 def _estimate_variance(samples: Sequence[NDArray[Any]], lag: int) -> Float64Array:
-    """Estimate half the mean square (C,) of differences of pixels that are `lag` apart, as if they were Gaussian.
+    """Estimate half the mean square (C,) of differences of pixels `lag` apart, as if Gaussian; 0 in narrow samples.
 
-    Only along the last two axes of space, since the slices of a volume may be far apart. 0 where no sample is wide
-    enough.
+    Only along the last two axes of space, since the slices of a volume may be far apart.
     """
     channels = samples[0].shape[-1]
     variances = []

@@ -16,7 +16,7 @@ from skimage import filters
 
 from napari_gsw.core.array_types import Float64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise, ignore_progress
+from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise
 from napari_gsw.core.image.focus import dequantize
 from napari_gsw.core.image.normalized_image import NormalizedImage, estimate_range, read_channels, scale_image
 from napari_gsw.core.image.spacing import Spacing, pixel_widths
@@ -59,7 +59,7 @@ def normalize_images(
     has_objects: bool = False,
     reduce_noise: bool = False,
     spacing: Spacing = None,
-    progress: Progress = ignore_progress,
+    progress: Progress = None,
 ) -> list[NormalizedImage]:
     """Normalize images in common units: by one intensity range, or by one scale of the foreground signal (`has_objects`).
 
@@ -90,10 +90,9 @@ def normalize_images(
 def estimate_signal_scale(
     samples: Sequence[NDArray[np.generic]], rgb: bool, reduce_noise: bool = False, spacing: Spacing = None
 ) -> SignalScale | None:
-    """Estimate the scale of an image from samples (*shape, C); None if nothing differs.
+    """Estimate the scale of an image from samples (*shape, C), in which objects are the minority of Otsu's classes.
 
-    The minority of Otsu's two classes are the objects. With `reduce_noise`, noise is removed unless it is small beside
-    them.
+    With `reduce_noise`, noise is removed unless it is small beside them. None if nothing differs.
     """
     values = [sample.astype(np.float64) for sample in samples]
     scale = _estimate_plain_scale(values, rgb, spacing)
@@ -157,10 +156,7 @@ def _weigh_channels(values: Float64Array, weights: Float64Array | None) -> Float
 
 
 def discriminant_weights(samples: Sequence[Float64Array]) -> Float64Array | None:
-    """Compute weights (C,) of the channels if their mean varies much less than another sum; None for the mean.
-
-    Red on green of the same lightness does not stand out in the mean.
-    """
+    """Compute weights (C,) of the channels if their mean varies much less than another sum, as red on green may."""
     channels = samples[0].shape[-1]
     rows = np.concatenate([sample.reshape(-1, channels)[:: 1 + sample.size // MAX_VALUES] for sample in samples])
     if channels == 1 or len(rows) == 1:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from napari_gsw.core.array_types import BoolArray, ChannelImage, Float64Array
 from napari_gsw.core.errors import InputError, to_array
-from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise, ignore_progress
+from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise
 from napari_gsw.core.image.spacing import Spacing
 
 # Differences of larger values might not be finite.
@@ -160,9 +160,8 @@ def channels_last(array: NDArray[Any], letters: str) -> NDArray[Any]:
 def select_channels(array: NDArray[Any], letters: str) -> tuple[NDArray[Any], bool]:
     """Select the channels (*shape, C) without alpha, and return whether they are RGB."""
     values = channels_last(array, letters)
-    rgb = "S" in letters and values.shape[-1] in (3, 4)
-    is_grey_alpha = "S" in letters and values.shape[-1] == 2
-    return values[..., :3] if rgb else values[..., :1] if is_grey_alpha else values, rgb
+    n_colours = {2: 1, 3: 3, 4: 3}.get(values.shape[-1]) if "S" in letters else None
+    return values[..., :n_colours], n_colours == 3
 
 
 def find_nonfinite_pixels(image: ArrayLike, axes: str = "auto") -> BoolArray | None:
@@ -218,7 +217,7 @@ def fill_outside_mask(
 
 
 def estimate_range(
-    samples: Sequence[NDArray[Any]], rgb: bool, reduce_noise: bool = False, progress: Progress = ignore_progress
+    samples: Sequence[NDArray[Any]], rgb: bool, reduce_noise: bool = False, progress: Progress = None
 ) -> tuple[IntensityRange, list[NDArray[Any]]]:
     """Estimate the intensity range of an image from samples (..., C); also return these without the noise.
 
@@ -315,9 +314,8 @@ def scale_channels(array: NDArray[np.generic], value_range: IntensityRange) -> C
 
 def per_image(values: Any, count: int, name: str) -> list[Any]:
     """Return a list with an entry for each of `count` images, None where there is none; `name` is for errors."""
-    if values is None:
-        return [None] * count
-    if not isinstance(values, (list, tuple)) or len(values) != count:
+    entries = [None] * count if values is None else list(values) if isinstance(values, (list, tuple)) else []
+    if len(entries) != count:
         size = f"{len(values)} entries" if isinstance(values, (list, tuple)) else type(values).__name__
         raise InputError(f"{name} must be a list with an entry (or None) for each of {count} images, not {size}")
-    return list(values)
+    return entries

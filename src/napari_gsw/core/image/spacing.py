@@ -66,11 +66,7 @@ def format_spacing(steps: Any) -> str:
 
 
 def pixel_widths(width: float, ndim: int, spacing: Spacing) -> tuple[float, ...]:
-    """Convert a width in units of the smallest distance to pixels along each axis.
-
-    >>> pixel_widths(2.0, 3, (4.0, 1.0, 1.0)), pixel_widths(2.0, 2, None)
-    ((0.5, 2.0, 2.0), (2.0, 2.0))
-    """
+    """Convert a width in units of the smallest distance to pixels along each axis."""
     return tuple(width / step for step in spacing or (1.0,) * ndim)
 
 

@@ -22,11 +22,19 @@ from napari_gsw.core.blocks.assembly import assemble
 from napari_gsw.core.errors import InputError, to_array, to_float_array
 from napari_gsw.core.features.codebook import Codebook
 from napari_gsw.core.features.input_maps import MAP_NAMES, InputMaps, make_sites, open_input_maps, select_site_image
-from napari_gsw.core.features.network import Network, has_onnxruntime, load_network
-from napari_gsw.core.features.object_network import CENTRE, INSIDE, are_too_large, predict_objects, predict_slices
+from napari_gsw.core.features.network import (
+    CENTRE,
+    INSIDE,
+    Network,
+    are_too_large,
+    has_onnxruntime,
+    load_network,
+    predict_objects,
+    predict_slices,
+)
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures, SiteMaps, summarize_maps
+from napari_gsw.core.graph.boundary_model import COLOURS, load_object_model
 from napari_gsw.core.graph.couplings import compute_couplings, compute_link_couplings, compute_map_couplings
-from napari_gsw.core.graph.object_model import COLOURS, load_object_model
 from napari_gsw.core.graph.random_walk import make_transition_matrix, smooth_counts
 from napari_gsw.core.graph.region_graph import (
     RegionGraph,

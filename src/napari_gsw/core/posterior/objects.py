@@ -31,7 +31,7 @@ from napari_gsw.core.blocks.assembly import (
     label_pieces,
     stitch_blocks,
 )
-from napari_gsw.core.graph.object_model import COLOURS
+from napari_gsw.core.graph.boundary_model import COLOURS
 from napari_gsw.core.graph.region_graph import group_connected
 from napari_gsw.core.image import lazy
 from napari_gsw.core.image.block_grid import Index, crop

@@ -11,8 +11,7 @@ from skimage import feature, filters, segmentation
 
 from napari_gsw.core.array_types import Int32Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network import load_network
-from napari_gsw.core.features.object_network import CENTRE, CONTACT, INSIDE, OUTLINE, predict_objects
+from napari_gsw.core.features.network import CENTRE, CONTACT, INSIDE, OUTLINE, load_network, predict_objects
 from napari_gsw.core.image.normalized_image import read_channels
 from napari_gsw.core.image.ridges import make_ridge_map
 from napari_gsw.core.settings.setting import POSITIVE, SHARE, Options, setting

@@ -35,8 +35,7 @@ from scipy.optimize import minimize
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network import Network
-from napari_gsw.core.features.object_network import CENTRE, INSIDE, predict_objects
+from napari_gsw.core.features.network import CENTRE, INSIDE, Network, predict_objects
 from napari_gsw.core.features.site_features import ImageFeatures
 from napari_gsw.core.graph.boundary_cues import (
     compute_context_cues,
@@ -45,8 +44,14 @@ from napari_gsw.core.graph.boundary_cues import (
     compute_local_membrane_cues,
     sum_site_values,
 )
-from napari_gsw.core.graph.boundary_model import BoundaryModel, DecisionForest
-from napari_gsw.core.graph.object_model import ObjectModel, compute_fragment_cues, compute_pair_cues, sum_fragments
+from napari_gsw.core.graph.boundary_model import (
+    BoundaryModel,
+    DecisionForest,
+    ObjectModel,
+    compute_fragment_cues,
+    compute_pair_cues,
+    sum_fragments,
+)
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.foreground_signal import OBJECT_SIGNAL
 from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_image, read_channels

@@ -12,8 +12,15 @@ from skimage.segmentation import find_boundaries
 
 from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int64Array, LabelImage
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.features.network import EMBEDDING_STRIDE, INPUT_MEAN, INPUT_SCALE
-from napari_gsw.core.features.object_network import MIN_WIDTH, OCTAVES, rescale, to_uint8
+from napari_gsw.core.features.network import (
+    EMBEDDING_STRIDE,
+    INPUT_MEAN,
+    INPUT_SCALE,
+    MIN_WIDTH,
+    OCTAVES,
+    rescale,
+    to_uint8,
+)
 from napari_gsw.core.image.normalized_image import normalize_image, read_channels
 from napari_gsw.research.baselines.photographs import to_rgb
 from napari_gsw.research.evaluation.data_sets import Example

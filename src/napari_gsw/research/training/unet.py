@@ -40,7 +40,7 @@ DOWN_BLOCKS, UP_BLOCKS = (1, 1, 1, 3), (0, 1, 1)
 # The scale of the embedding.
 EMBEDDING_SCALE = 1
 # Log odds for every pixel, coordinates of the embedding (0 for none), and channels at all pixels (0 for none). Of
-# photographs: boundaries. Of objects: see the channels in core/features/object_network.py.
+# photographs: boundaries. Of objects: see the channels in core/features/network.py.
 KINDS = {"photo": (1, 8, 0), "objects": (5, 0, 16)}
 
 
