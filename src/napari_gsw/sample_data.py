@@ -6,7 +6,7 @@ with the preset that suits it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,14 +29,17 @@ PRESET_KEY, SCRIBBLES_KEY = "napari-gsw preset", "napari-gsw strokes"
 UNEVEN = (2.0, 0.5, 0.5)
 
 
-def astronaut() -> tuple[Image, Truth]:
-    """Return a photograph, 512 x 512 RGB (Eileen Collins, NASA, public domain)."""
-    return _shipped("astronaut", "astronaut.png"), None
+def _open_photograph(name: str, file: str) -> tuple[Image, Truth]:
+    """Read an image of scikit-image from its file if it is installed, since `skimage.data` takes long to import."""
+    path = Path(skimage.__file__).parent / "data" / file
+    return iio.imread(path) if path.exists() else np.asarray(getattr(skimage.data, name)()), None
 
 
-def tissue() -> tuple[Image, Truth]:
-    """Return stained colon tissue under the microscope, 512 x 512 RGB (immunohistochemistry)."""
-    return _shipped("immunohistochemistry", "ihc.png"), None
+# 512 x 512 RGB (Eileen Collins, NASA, public domain); stained colon tissue under the microscope, 512 x 512 RGB
+# (immunohistochemistry); a photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission).
+astronaut = partial(_open_photograph, "astronaut", "astronaut.png")
+tissue = partial(_open_photograph, "immunohistochemistry", "ihc.png")
+coffee = partial(_open_photograph, "coffee", "coffee.png")
 
 
 def mosaic() -> tuple[Image, Truth]:
@@ -52,13 +55,18 @@ def mosaic_3d() -> tuple[Image, Truth]:
     """Make five noisy grey levels in a volume of 24 x 96 x 96 voxels, uint16."""
     rng = np.random.default_rng(3)
     truth = _patches((24, 96, 96), 5, 14.0, rng)
-    levels = np.array([800, 1500, 2200, 2900, 3600])
-    return np.clip(levels[truth - 1] + rng.normal(0, 220, truth.shape), 0, 65535).astype(np.uint16), truth
+    return _add_noise(truth, (800, 1500, 2200, 2900, 3600), 220, rng), truth
 
 
-def coffee() -> tuple[Image, Truth]:
-    """Return a photograph of a cup, 400 x 600 RGB (Rachel Michetti, by permission)."""
-    return _shipped("coffee", "coffee.png"), None
+def uneven_volume() -> tuple[Image, Truth]:
+    """Make four noisy grey levels, 12 x 96 x 96 uint16, with voxels four times as deep as wide (see ``UNEVEN``)."""
+    rng = np.random.default_rng(4)
+    truth = _patches((48, 96, 96), 4, 13.0, rng)[::4]
+    return _add_noise(truth, (900, 1700, 2500, 3300), 260, rng), truth
+
+
+def _add_noise(truth: NDArray[np.uint8], levels: Sequence[int], sigma: float, rng: np.random.Generator) -> Image:
+    return np.clip(np.array(levels)[truth - 1] + rng.normal(0, sigma, truth.shape), 0, 65535).astype(np.uint16)
 
 
 def coffee_scribbles() -> NDArray[np.uint8]:
@@ -114,20 +122,6 @@ def membranes() -> tuple[Image, Truth]:
     return np.clip(grey, 0, 255).astype(np.uint8), numbers.astype(np.uint8)
 
 
-def uneven_volume() -> tuple[Image, Truth]:
-    """Make four noisy grey levels, 12 x 96 x 96 uint16, with voxels four times as deep as wide (see ``UNEVEN``)."""
-    rng = np.random.default_rng(4)
-    truth = _patches((48, 96, 96), 4, 13.0, rng)[::4]
-    levels = np.array([900, 1700, 2500, 3300])
-    return np.clip(levels[truth - 1] + rng.normal(0, 260, truth.shape), 0, 65535).astype(np.uint16), truth
-
-
-def _shipped(name: str, file: str) -> Image:
-    """Read an image of scikit-image from its file if it is installed, since `skimage.data` takes long to import."""
-    path = Path(skimage.__file__).parent / "data" / file
-    return iio.imread(path) if path.exists() else np.asarray(getattr(skimage.data, name)())
-
-
 def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200)) -> tuple[Image, NDArray[np.uint8]]:
     """Make four to eight noisy patches of random colours with curved borders."""
     truth = _patches(shape, int(rng.integers(4, 9)), 26.0, rng)
@@ -137,7 +131,7 @@ def random_mosaic(rng: np.random.Generator, shape: tuple[int, int] = (160, 200))
     return np.clip(noisy, 0, 255).astype(np.uint8), truth
 
 
-SAMPLES = {
+SAMPLES: dict[str, Callable[[], tuple[Image, Truth]]] = {
     "astronaut": astronaut, "tissue": tissue, "mosaic": mosaic, "mosaic_3d": mosaic_3d, "nuclei": nuclei,
     "membranes": membranes, "uneven_volume": uneven_volume, "coffee": coffee,
 }  # fmt: skip

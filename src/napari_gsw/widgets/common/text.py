@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,17 @@ def readable_colour(colours: Mapping[str, str], theme_name: str) -> str:
     theme: Any = get_theme(theme_name)
     luminance = np.array([0.2126, 0.7152, 0.0722]) @ np.array(theme.background.as_rgb_tuple()[:3], float)
     return colours["light" if luminance > 128 else "dark"]
+
+
+def colour_plot(canvas: Any, axes: Iterable[Any], theme_name: str) -> str:
+    """Give a canvas of pyqtgraph and its axes the colours of a theme; return that of the text."""
+    theme: Any = get_theme(theme_name)
+    colour: str = theme.text.as_hex()
+    canvas.setBackground(theme.background.as_hex())
+    for axis in axes:
+        axis.setPen(colour)
+        axis.setTextPen(colour)
+    return colour
 
 
 def make_button(text: str, tip: str, slot: Any) -> QPushButton:

@@ -252,7 +252,13 @@ class SettingsForm(QObject):  # type: ignore[misc]
         The number of sites is known once they are made, and estimated from the pixels before; `sites_from` is the name
         of the layer that holds them, if one does.
         """
-        now, is_counted = self.settings(), n_sites is not None
+        try:
+            now = self.settings()
+        except InputError:  # which is on the screen already
+            for name in set(self.sections) - {"evidence"}:  # which names the chosen layers
+                self.sections[name].set_summary("")
+            return ""
+        is_counted = n_sites is not None
         uses_network = self._uses_network(now)
         if n_sites is None and n_pixels is not None and not uses_network:
             n_sites = now.site_count_for(n_pixels)
@@ -295,8 +301,3 @@ class SettingsForm(QObject):  # type: ignore[misc]
         for section, text in texts.items():
             self.sections[section].set_summary(text)
         return f"{sites.capitalize()}; the prior expects {clusters}." if sites and clusters else ""
-
-    def clear_summaries(self) -> None:
-        for name, section in self.sections.items():
-            if name != "evidence":  # which names the chosen layers
-                section.set_summary("")

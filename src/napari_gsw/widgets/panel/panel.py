@@ -126,7 +126,7 @@ class SegmentationPanel(DockPanel):
         self.seeds.canvas_wanted.connect(lambda: self._begin("form", session.paint_first))
         self.paint_row.keep.toggled.connect(session.corrections.keep_strokes)
         self.trace_section.hovered.connect(self.region.show_text)
-        self.export.measuring.measured.connect(self.region.update_region)
+        self.export.measuring.measured.connect(self.region.refresh)
         self.saving.chosen.connect(self.opening.open)
         session.autosaver.describe_window = lambda: {"preset": self.form.preset}
         session.state_changed.connect(self._state_changed)
@@ -268,16 +268,12 @@ class SegmentationPanel(DockPanel):
         except InputError as reason:
             self._plan_error = str(reason)
         self.session.set_ready(not self._plan_error)
-        sites, n_sites = self.sites.value(), None
-        pixels = None if source is None or sites is not None else source.pixels
-        self._outlook = ""
-        try:
-            seg, array_run = self.session.segmentation, self.session.array_run
-            if seg is not None and source is not None and seg.has_sites_of(source, self._settings(source), sites):
-                n_sites = None if array_run is None else array_run.interactive.problem.n
-            self._outlook = self.form.summarize(pixels, n_sites, "" if sites is None else sites.name)
-        except InputError:  # which is on the screen already
-            self.form.clear_summaries()
+        seg, array_run, sites, n_sites = self.session.segmentation, self.session.array_run, self.sites.value(), None
+        if source is not None and not self._plan_error and seg is not None and array_run is not None:
+            is_same = seg.has_sites_of(source, self._settings(source), sites)
+            n_sites = array_run.interactive.problem.n if is_same else None
+        n_pixels = None if source is None or sites is not None else source.pixels
+        self._outlook = self.form.summarize(n_pixels, n_sites, "" if sites is None else sites.name)
         self.presets.refresh()
         self._refresh()
 

@@ -379,27 +379,18 @@ class RegionLabel(ElidedLabel):
     def __init__(self, session: Session) -> None:
         super().__init__("region", 2)
         self.session = session
-        # The run that the text is about, and the table in which a region was looked up; None if there is none.
-        self._subject: object = None
-        self._table: object = None
-        self.set_text(REGION_HINT)
+        self.show_text("")
 
-    def show_text(self, text: str) -> None:
-        self._subject = self.session.array_run if text else None
-        self._table = None
+    def show_text(self, text: str, is_of_region: bool = False) -> None:
+        self._subject = self.session.array_run if text else None  # the run that it is about
+        self._is_of_region = is_of_region
         self.set_text(text or REGION_HINT)
 
     def refresh(self) -> None:
-        """Clear what is about an earlier run, and look a region that has changed up again."""
-        frame = self.session.frame
+        """Clear what is about an earlier run, and look a region up again, of which more may be known."""
         if self._subject is not None and self._subject is not self.session.array_run:
             self.show_text("")
-        elif frame is not None and frame.table is not self._table:
-            self.update_region()
-
-    def update_region(self) -> None:
-        """Look the region on display up again, since more may be known about it."""
-        if self._table is not None:
+        elif self._is_of_region:
             self.show_region()
 
     def show_region(self, event: Any = None) -> None:
@@ -416,8 +407,7 @@ class RegionLabel(ElidedLabel):
             text = "" if row is None else describe_region(layer.features.iloc[row].to_dict(), frame.kind)
         text = text or describe_cluster_at(seg.layers.labels, position, frame.table, seg.plan.source.depth)
         if text:
-            self.show_text(text)
-            self._table = frame.table
+            self.show_text(text, is_of_region=True)
 
 
 STAGES = {

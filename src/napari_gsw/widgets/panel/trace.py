@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from napari.utils.theme import get_theme
 from numpy.typing import NDArray
 from qtpy.QtCore import QPointF, QSize, Qt, Signal
 from qtpy.QtGui import QFontMetrics, QImage, QPainter, QShowEvent
@@ -17,7 +16,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 from napari_gsw.core.sampler.state import N_TRACED
 from napari_gsw.widgets.common.dock_panel import make_timer
 from napari_gsw.widgets.common.layouts import Section, make_row
-from napari_gsw.widgets.common.text import ElidedLabel, make_button
+from napari_gsw.widgets.common.text import ElidedLabel, colour_plot, make_button
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.session import Session
 
@@ -171,13 +170,8 @@ class TracePlot(pg.GraphicsLayoutWidget):  # type: ignore[misc]
                 cursor.setValue(sweep)
 
     def follow_theme(self, name: str) -> None:
-        theme: Any = get_theme(name)
-        self.setBackground(theme.background.as_hex())
-        self._text_colour = theme.text.as_hex()
-        for plot in self.plots:
-            for side in ("left", "bottom"):
-                plot.getAxis(side).setPen(self._text_colour)
-                plot.getAxis(side).setTextPen(self._text_colour)
+        axes = [plot.getAxis(side) for plot in self.plots for side in ("left", "bottom")]
+        self._text_colour = colour_plot(self, axes, name)
         for lines, style in ((self._cursors, Qt.PenStyle.DashLine), (self._marks, Qt.PenStyle.DotLine)):
             for line in lines:
                 line.setPen(pg.mkPen(self._text_colour, style=style))

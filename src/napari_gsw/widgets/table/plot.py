@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from napari.utils.theme import get_theme
 from numpy.typing import NDArray
 from qtpy.QtCore import QSize, Qt, Signal
 from skimage.measure import points_in_poly
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
+from napari_gsw.widgets.common.text import colour_plot
 
 # Pixels below the name of a column, which pyqtgraph puts lower than its axis is.
 BOTTOM_MARGIN = 6
@@ -95,18 +95,11 @@ class ColumnPlot(pg.PlotWidget):  # type: ignore[misc]
         self.dots.setData(pos=self.points, brush=brushes, data=self.rows)
 
     def follow_theme(self, name: str) -> None:
-        theme: Any = get_theme(name)
-        self.setBackground(theme.background.as_hex())
-        pen = pg.mkPen(theme.text.as_hex())
-        for side in ("left", "bottom"):
-            self.getAxis(side).setPen(pen)
-            self.getAxis(side).setTextPen(pen)
+        colour_plot(self, map(self.getAxis, ("left", "bottom")), name)
 
     def _on_drawn(self, path: Float64Array) -> None:
-        if len(self.points) and len(path) > 2:
-            self.lassoed.emit(self.rows[points_in_poly(self.points, path)])
-        else:
-            self.lassoed.emit(np.zeros(0, np.int64))
+        has_area = len(self.points) and len(path) > 2
+        self.lassoed.emit(self.rows[points_in_poly(self.points, path)] if has_area else self.rows[:0])
 
     def _on_clicked(self, _: Any, dots: Any, *__: Any) -> None:
         if len(dots):
