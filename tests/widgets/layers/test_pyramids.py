@@ -104,16 +104,16 @@ def test_a_large_pyramid_shows_every_level(panel, qtbot, tmp_path, everything_is
         assert other.multiscale
         assert np.asarray(other.data[0]).shape == sites.shape
     panel.viewer.cursor.position = (100, 120)
-    assert panel.region.text().startswith(f"Region {shown[100, 120]}: {(shown == shown[100, 120]).sum():,} pixels")
+    assert panel.region.text().startswith(f"Cluster {shown[100, 120]}: {(shown == shown[100, 120]).sum():,} pixels")
     panel.viewer.cursor.position = (-50, 120)  # outside: what was said stays
     # It is the result of the same call in Python, and can be exported as one format alone.
     lazy = da.from_array(image, chunks=(64, 64, 3))
     result = gsw.segment(lazy, sweeps=20, block_pixels=2**12)
     assert np.array_equal(array_run.final().compute(), result.labels.compute())
-    write_all(seg, Path(tmp_path), "labels.zarr")
+    write_all(seg, panel.session.view, False, Path(tmp_path), "labels.zarr")
     assert np.array_equal(read_image(tmp_path / "labels.zarr")[0], result.labels.compute())
     with pytest.raises(gsw.InputError, match="OME-Zarr"):
-        write_all(seg, Path(tmp_path), "labels.tif")
+        write_all(seg, panel.session.view, False, Path(tmp_path), "labels.tif")
     # From afar, the coarsest level: napari keeps it, and must see the newest state all the same.
     panel.viewer.camera.zoom = 0.2
     wait_for(qtbot, lambda: layer.data_level == len(layer.data) - 1)

@@ -49,7 +49,7 @@ def test_unnamed_planes_get_one_question_with_a_good_guess(panel, qtbot):
         layer = viewer.add_image(np.random.default_rng(0).random(shape), rgb=False)
         panel.chooser.image.choose(layer)
         assert row.isVisible()
-        assert row.words.text() == text
+        assert row.question.text() == text
         assert (source().channel_axis, source().depth) == (axis, 2)
         click(qtbot, row.buttons["depth"])
         assert (source().channel_axis, source().depth) == (None, 3)

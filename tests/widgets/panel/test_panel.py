@@ -569,7 +569,7 @@ def test_consensus_range_and_detail(panel, qtbot):
     labels, regions = viewer.layers["m [GSW]"], viewer.layers["m [regions]"]
     assert regions.editable
     interactive = panel.session.array_run.interactive
-    for button in display.shows.buttons():
+    for button in display.state_buttons.buttons():
         click(qtbot, button)
         show = button.property("show")
         wait_for(qtbot, lambda show=show: panel.session.frame.show == show and panel.session.run is None)

@@ -67,11 +67,11 @@ def test_boxes_eyes_colours_and_background(done, qtbot):
     # Outlines in one colour
     many = {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n}
     assert len(many) > 1
-    panel.display.ink.setCurrentIndex(panel.display.ink.findData("white"))
+    panel.display.outline_colour.setCurrentIndex(panel.display.outline_colour.findData("white"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == {(1, 1, 1, 1)}
     panel.display.show_sites.setChecked(True)  # one that is made afterwards, too
     assert tuple(ours(panel).of_kind("superpixels")[0].get_color(5)) == (1, 1, 1, 1)
-    panel.display.ink.setCurrentIndex(panel.display.ink.findData("own"))
+    panel.display.outline_colour.setCurrentIndex(panel.display.outline_colour.findData("own"))
     assert {tuple(layer.get_color(int(n))) for n in np.unique(layer.data) if n} == many
     assert layer.get_color(0) is None or tuple(layer.get_color(0))[3] == 0
     ours(panel).of_kind("superpixels")[0].visible = False

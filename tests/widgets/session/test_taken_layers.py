@@ -67,7 +67,7 @@ def test_another_image_in_between_and_another_dock_find_the_layers_again(viewer,
     wait_for(qtbot, lambda: again.session.array_run is None, 60)
     assert not any("index" in layer.features for layer in layers)
     assert not again.edit_row.isEnabled()
-    assert [b.property("show") for b in again.display.shows.buttons() if b.isChecked()] == ["current"]
+    assert [b.property("show") for b in again.display.state_buttons.buttons() if b.isChecked()] == ["current"]
     again.shut_down()
 
 

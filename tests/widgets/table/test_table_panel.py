@@ -137,7 +137,7 @@ def test_a_lasso_chooses_rows_and_a_new_table_keeps_them(table, viewer, qtbot):
     assert layer.features.loc[table.chosen, "t"].tolist() == [0]
     viewer.layers.remove("r")
     assert table.model.rowCount() == 0
-    qtbot.waitUntil(lambda: table.status.text().startswith("Run a segmentation"), timeout=600_000)
+    qtbot.waitUntil(table.nothing.isVisible, timeout=60_000)
 
 
 def pg_point(x, y):

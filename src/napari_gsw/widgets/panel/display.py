@@ -44,10 +44,10 @@ class Display(QWidget):  # type: ignore[misc]
         super().__init__()
         self.session, self._change_view = session, session.layer_view.change_view
         self._frame: Frame | None = None
-        self.shows = QButtonGroup(self)
+        self.state_buttons = QButtonGroup(self)
         rows = [self._make_show_row("Show", STATES), self._make_show_row("Range", BALL)]
         make_column(*rows, self._make_detail_row(), self._make_layer_grid(), parent=self)
-        self.shows.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
+        self.state_buttons.buttonClicked.connect(lambda button: session.set_show(button.property("show")))
         session.visibility_changed.connect(self._visibility_changed)
         self._want_layers()
         self._colour_outlines()
@@ -55,7 +55,7 @@ class Display(QWidget):  # type: ignore[misc]
     def _make_show_row(self, title: str, states: dict[DisplayedState, str]) -> QHBoxLayout:
         buttons = []
         for name, tip in states.items():
-            button = make_choice(name.capitalize(), tip, self.shows)
+            button = make_choice(name.capitalize(), tip, self.state_buttons)
             button.setChecked(name == "current")
             button.setProperty("show", name)
             buttons.append((button, 1))
@@ -88,17 +88,17 @@ class Display(QWidget):  # type: ignore[misc]
         self.background = make_check_box(
             "Background", BACKGROUND_TIP, lambda on: self._change_view(background=on), True
         )
-        self.ink = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
+        self.outline_colour = QComboBox(toolTip="The colour of the outlines of regions and superpixels")
         for name, title in OUTLINE_COLOURS.items():
-            self.ink.addItem(title, name)
-        self.ink.setCurrentIndex(max(0, self.ink.findData(get_preference("outlines"))))
-        self.ink.currentIndexChanged.connect(self._colour_outlines)
+            self.outline_colour.addItem(title, name)
+        self.outline_colour.setCurrentIndex(max(0, self.outline_colour.findData(get_preference("outlines"))))
+        self.outline_colour.currentIndexChanged.connect(self._colour_outlines)
         label = QLabel("Outlines")
-        label.setBuddy(self.ink)
+        label.setBuddy(self.outline_colour)
         regions, boundary, entropy = self.layer_boxes.values()
         grid = make_grid((regions, boundary), (self.show_sites, entropy), (self.background,), spacing=(12, 2))
         grid.setColumnStretch(1, 1)
-        grid.addLayout(make_row(label, (self.ink, 1)), 2, 1)
+        grid.addLayout(make_row(label, (self.outline_colour, 1)), 2, 1)
         return grid
 
     def follow(self, frame: Frame | None) -> None:
@@ -107,7 +107,7 @@ class Display(QWidget):  # type: ignore[misc]
         is_estimated = frame is not None and frame.is_estimated
         # Until the others are known the best sample stands for them.
         show = view.show if is_estimated or view.show == "current" else "current" if frame is None else "best"
-        for button in self.shows.buttons():
+        for button in self.state_buttons.buttons():
             button.setChecked(button.property("show") == show)
             button.setEnabled(is_estimated or button.property("show") in ("current", "best"))
         for name, box in self.layer_boxes.items():
@@ -138,7 +138,7 @@ class Display(QWidget):  # type: ignore[misc]
         self._change_view(wanted=frozenset(name for name, box in self.layer_boxes.items() if box.isChecked()))
 
     def _colour_outlines(self) -> None:
-        self._change_view(ink=self.ink.currentData())
+        self._change_view(ink=self.outline_colour.currentData())
 
     def _detail_moved(self) -> None:
         """Show the regions too, since whoever moves the slider wants to see what it does."""

@@ -112,8 +112,8 @@ FEATURES = {
     "none": "nothing but maps",
 }
 COUPLINGS = {"constant": "", "learnt": "learnt, "}
-# Controls that the panel places elsewhere, beside what they are about.
-LENT = ("steering", "painted_detail", "only_painted")
+# Controls that stand beside what they are about, and not in the sections.
+PLACED_BY_PANEL = ("steering", "painted_detail", "only_painted")
 # Stands in the sections whose settings have no effect where a network finds the objects.
 BY_NETWORK = "The network that looks for the objects settles this. <i>Objects by: Classical</i> has more to set."
 PRESET_TIPS = {
@@ -157,7 +157,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
             self.layouts[section_name].addRow(title, self.inputs[name])
         for name, setting in setting_fields().items():
             layout = self.layouts.get(setting.section)
-            if layout is not None or name in LENT:
+            if layout is not None or name in PLACED_BY_PANEL:
                 control = self.controls[name] = SettingWidget(name, getattr(initial, name))
                 control.changed.connect(self._edited)
             if layout is not None:
@@ -233,7 +233,7 @@ class SettingsForm(QObject):  # type: ignore[misc]
             shown = self._is_active(name)
             if uses_network:
                 shown = (shown or name in NETWORK_SETTINGS) and not is_replaced_by_network(name)
-            if name not in LENT and control.isVisibleTo(control.parentWidget()) != shown:
+            if name not in PLACED_BY_PANEL and control.isVisibleTo(control.parentWidget()) != shown:
                 self.layouts[setting_fields()[name].section].setRowVisible(control, shown)
         for section in self.sections.values():
             section.content.setEnabled(True)

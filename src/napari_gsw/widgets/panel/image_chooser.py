@@ -53,12 +53,12 @@ class AxisRow(QWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = QLabel()
+        self.question = QLabel()
         group = QButtonGroup(self)
         self.buttons = {meaning: make_choice(meaning.capitalize(), tip, group) for meaning, tip in AXIS_TIPS.items()}
         for meaning, button in self.buttons.items():
             button.clicked.connect(lambda _, meaning=meaning: self.answered.emit(meaning))
-        make_row(self.words, *((button, 1) for button in self.buttons.values()), parent=self)
+        make_row(self.question, *((button, 1) for button in self.buttons.values()), parent=self)
 
 
 class ImageChooser(QWidget):  # type: ignore[misc]
@@ -97,7 +97,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         self._question: AxisGuess | None = None
         self._answers: WeakKeyDictionary[Image, AxisGuess] = WeakKeyDictionary()
         # The source of a run that the user has turned away from.
-        self._left: ImageSource | None = None
+        self._abandoned: ImageSource | None = None
         self._again = connections.stop_on_close(make_timer(self, self._image_chosen))
         connections.connect(viewer.layers.events, self._on_event)  # which emits those of its layers, too
         self.image.chosen.connect(self._image_chosen)
@@ -128,17 +128,17 @@ class ImageChooser(QWidget):  # type: ignore[misc]
         else:
             slices: Any = stack if self._depth() == 3 and stack in ("shared", "linked") else "volume"
             source = ImageSource(layer, depth=self._depth(), slices=slices, **choices)
-        kept = self._current_source()
-        if kept is not None and kept is not self._left and kept.where == source.where == "view":
+        current = self._current_source()
+        if current is not None and current is not self._abandoned and current.where == source.where == "view":
             # The part that was visible when the run began is kept, though the user has zoomed in since.
-            same = dataclasses.replace(source, corners=kept.corners)
-            source = same if same.key == kept.key else source
+            same = dataclasses.replace(source, corners=current.corners)
+            source = same if same.key == current.key else source
         source.check()
         return source
 
     def _choose_view_again(self) -> None:
         """Take the part that is visible now, since the user has chosen where once more."""
-        self._left = self._current_source()
+        self._abandoned = self._current_source()
         self.changed.emit()
 
     def choose(self, source: ImageSource) -> None:
@@ -172,7 +172,7 @@ class ImageChooser(QWidget):  # type: ignore[misc]
             if (question := image_source.guess_axis(layer)) is not None:
                 answer = self._answers.get(layer)
                 self._question = answer if answer is not None and answer[:2] == question[:2] else question
-                self.planes.words.setText(f"{question.planes} planes:")
+                self.planes.question.setText(f"{question.planes} planes:")
                 self.planes.buttons[self._question.guess].setChecked(True)
                 self._apply_meaning(self._question)
         self._update()

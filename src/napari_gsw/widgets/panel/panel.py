@@ -131,7 +131,7 @@ class SegmentationPanel(DockPanel):
         session.autosaver.describe_window = lambda: {"preset": self.form.preset}
         session.state_changed.connect(self._state_changed)
         session.framed.connect(self._refresh)
-        for signal in (session.noticed, self.opening.said):
+        for signal in (session.noticed, self.opening.noticed):
             signal.connect(self._show_notice)
         connections.connect_layers(viewer.layers.events, self._layers_changed, viewer.layers.events.reordered)
         connections.connect(viewer.layers.events, self._on_event)

@@ -134,11 +134,11 @@ class SessionOpener(QWidget):  # type: ignore[misc]
     """Opens sessions, one at a time, and offers an autosave that its user never closed.
 
     Files are read and chains made in a thread, layers and the form on the GUI thread. `fill` fills the panel and
-    returns the plan of a run. Signals: `said` has a text for a line of the panel, which is empty at the end; `opened`
-    has the file.
+    returns the plan of a run. Signals: `noticed` has a text for a line of the panel, which is empty at the end;
+    `opened` has the file.
     """
 
-    said = Signal(str)
+    noticed = Signal(str)
     opened = Signal(str)
 
     def __init__(self, viewer: napari.Viewer, session: Session, fill: Callable[..., RunPlan]) -> None:
@@ -172,7 +172,7 @@ class SessionOpener(QWidget):  # type: ignore[misc]
         if self.is_busy:
             return
         path, self.is_busy = Path(file), True
-        self.said.emit(f"Opening {path.name} ...")
+        self.noticed.emit(f"Opening {path.name} ...")
         self._run(lambda: open_session(path), lambda session: self._find_image(path, session))
 
     def _find_image(self, path: Path, session: SavedSession) -> None:
@@ -237,4 +237,4 @@ class SessionOpener(QWidget):  # type: ignore[misc]
 
     def _finish(self, text: str) -> None:
         self.is_busy = False
-        self.said.emit(text)
+        self.noticed.emit(text)
