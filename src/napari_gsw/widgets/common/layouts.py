@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from qtpy import QtWidgets
@@ -157,12 +157,31 @@ class Section(QWidget):  # type: ignore[misc]
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.body.setVisible(on)
         if on:  # the settings have made their controls now
-            stops = (x for x in self.body.findChildren(QWidget) if x.focusPolicy() & Qt.FocusPolicy.TabFocus)
-            set_tab_order(self.help, *(x for x in stops if x.focusProxy() is None and x.window() is self.window()))
+            set_tab_order(self.help, self.body)
         self.toggled.emit(on)
 
 
-def set_tab_order(*widgets: QWidget) -> None:
-    """Lead the tab key through widgets; Qt follows the order in which they came into the window."""
-    for before, after in pairwise(widgets):
+def set_tab_order(*roots: QWidget) -> None:
+    """Lead the tab key through widgets and what is laid out in them.
+
+    Qt follows the order in which widgets came into the window. The first widget keeps its place.
+    """
+    for before, after in pairwise(stop for root in roots for stop in _iter_tab_stops(root)):
         QWidget.setTabOrder(before, after)
+
+
+def _iter_tab_stops(item: QWidget | QLayout | None) -> Iterator[QWidget]:
+    """Iterate over the tab stops in a widget, itself included, or in a layout, in the order of the layout."""
+    if isinstance(item, QWidget):
+        if item.focusPolicy() & Qt.FocusPolicy.TabFocus:
+            yield item
+        item = item.layout()
+    if item is None:
+        return
+    indices = list(range(item.count()))
+    if isinstance(item, QFormLayout):  # which counts in the order in which rows were added
+        indices.sort(key=lambda index: item.getItemPosition(index)[0])
+    elif isinstance(item, QGridLayout):
+        indices.sort(key=lambda index: item.getItemPosition(index)[:2])
+    for inner in map(item.itemAt, indices):
+        yield from _iter_tab_stops(inner.layout() if inner.widget() is None else inner.widget())

@@ -8,6 +8,7 @@ from typing import Any
 
 from napari.settings import get_plugin_settings
 from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal
+from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.settings import setting_fields
@@ -113,7 +114,8 @@ class FloatBox(QDoubleSpinBox):  # type: ignore[misc]
 class SettingWidget(QWidget):  # type: ignore[misc]
     """Control of one setting, which holds the exact value: the box may show fewer digits.
 
-    magicgui's widgets have no editable combo box, and round.
+    The box is made when it is first seen, with the folded section that it is in. magicgui's widgets have no editable
+    combo box, and round.
     """
 
     changed = Signal()
@@ -121,19 +123,34 @@ class SettingWidget(QWidget):  # type: ignore[misc]
     def __init__(self, name: str, value: Any) -> None:
         super().__init__()
         setting = self.setting = setting_fields()[name]
-        self._value = value
+        self.name, self._value = name, value
+        self._box: Any = None
+        self._check: QCheckBox | None = None
         self.title = _title(name) + (f" ({GREEK.get(setting.symbol, setting.symbol)})" if setting.symbol else "")
         allowed = "; ".join(f"{display_text(choice, name)} ({choice})" for choice in setting.choices)
         allowed = allowed or setting.allowed.replace("or none", "or unticked")
         self.setToolTip(f"{setting.help}\nAllowed: {allowed}.\nIn scripts: {name}.")
-        self.box, self._read, self._write, edited = _make_box(name, setting)
-        self.box.installEventFilter(WheelFilter(self))
-        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._check = QCheckBox() if setting.optional else None
+
+    @property
+    def box(self) -> Any:
+        if self._box is None:
+            self._build()
+        return self._box
+
+    def showEvent(self, event: QShowEvent) -> None:
+        if self._box is None:
+            self._build()
+        super().showEvent(event)
+
+    def _build(self) -> None:
+        self._box, self._read, self._write, edited = _make_box(self.name, self.setting)
+        self._box.installEventFilter(WheelFilter(self))
+        self._box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._check = QCheckBox() if self.setting.optional else None
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
-        for widget, stretch in ((self._check, 0), (self.box, 1)):
+        for widget, stretch in ((self._check, 0), (self._box, 1)):
             if widget is not None:
                 widget.setAccessibleName(self.title)
                 widget.setWhatsThis(self.toolTip())
@@ -149,7 +166,8 @@ class SettingWidget(QWidget):  # type: ignore[misc]
     def set_value(self, value: Any) -> None:
         if value != self._value or type(value) is not type(self._value):
             self._value = value
-            self._show_value()
+            if self._box is not None:
+                self._show_value()
             self.changed.emit()
 
     def _on_edited(self, _: Any = None) -> None:

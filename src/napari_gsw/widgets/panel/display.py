@@ -96,7 +96,10 @@ class Display(QWidget):  # type: ignore[misc]
         label = QLabel("Outlines")
         label.setBuddy(self.outline_colour)
         regions, boundary, entropy = self.layer_boxes.values()
-        grid = make_grid((regions, boundary), (self.show_sites, entropy), (self.background,), spacing=(12, 2))
+        grid = make_grid((regions,), (self.show_sites,), spacing=(12, 2))
+        for row, box in enumerate((boundary, entropy)):
+            grid.addWidget(box, row, 1)
+        grid.addWidget(self.background, 2, 0)
         grid.setColumnStretch(1, 1)
         grid.addLayout(make_row(label, (self.outline_colour, 1)), 2, 1)
         return grid

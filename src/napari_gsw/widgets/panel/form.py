@@ -151,10 +151,6 @@ class SettingsForm(QObject):  # type: ignore[misc]
                 self._network_lines.append(section.add_line(BY_NETWORK))
             self.layouts[name] = make_form()
             section.content.addLayout(self.layouts[name])
-        self.inputs: dict[str, LayerCombo] = {}
-        for name, (section_name, title, none, tip) in INPUT_LAYERS.items():
-            self.inputs[name] = LayerCombo(tip, is_labels if name == "sites" else is_image, [(none, None)])
-            self.layouts[section_name].addRow(title, self.inputs[name])
         for name, setting in setting_fields().items():
             layout = self.layouts.get(setting.section)
             if layout is not None or name in PLACED_BY_PANEL:
@@ -163,6 +159,11 @@ class SettingsForm(QObject):  # type: ignore[misc]
             if layout is not None:
                 layout.addRow(control.title, control)
                 layout.labelForField(control).setToolTip(control.toolTip())
+        self.inputs: dict[str, LayerCombo] = {}
+        for name, (section_name, title, none, tip) in INPUT_LAYERS.items():
+            self.inputs[name] = LayerCombo(tip, is_labels if name == "sites" else is_image, [(none, None)])
+            row = MAP_NAMES.index(name) if name in MAP_NAMES else 0
+            self.layouts[section_name].insertRow(row, title, self.inputs[name])
         for name in MAP_NAMES:
             self.inputs[name].chosen.connect(self._edited)
         self.map_line = self.sections["evidence"].add_line("")
