@@ -18,6 +18,9 @@ from napari_gsw.core.sites.scribbles import Scribble, find_mixed_sites
 from napari_gsw.core.sites.site_values import find_site_majority
 from napari_gsw.core.special import number_labels
 
+# Entries of a table of clusters and labels up to which they are matched with the largest sum; beyond, greedily.
+MAX_MATCHED = 2**22
+
 
 def match_labels(
     clusters: NDArray[np.integer], shown: NDArray[np.integer], weight: NDArray[np.floating]
@@ -34,15 +37,41 @@ def match_labels(
     from scipy.optimize import linear_sum_assignment
 
     # In the order of first sites, since a saved chain may number its clusters in another way.
-    i, (old, j) = canonical_labels(clusters.astype(np.int32)), number_labels(shown)
+    i, (old, j) = canonical_labels(clusters.astype(np.int32)).astype(np.int64), number_labels(shown)
     k = int(i.max()) + 1
-    overlap = np.bincount(i * len(old) + j, weight, k * len(old)).reshape(k, len(old))
-    rows, columns = linear_sum_assignment(overlap, maximize=True)
-    is_kept = overlap[rows, columns] > 0
+    pair, index = np.unique(i * len(old) + j, return_inverse=True)
+    overlap = np.bincount(index, weight)
+    if k * len(old) <= MAX_MATCHED:
+        table = np.zeros((k, len(old)))
+        table.flat[pair] = overlap
+        rows, columns = linear_sum_assignment(table, maximize=True)
+        is_kept = table[rows, columns] > 0
+        rows, columns = rows[is_kept], columns[is_kept]
+    else:
+        rows, columns = _match_greedily(*np.divmod(pair, len(old)), overlap)
     label = np.zeros(k, np.int64)
-    label[rows[is_kept]] = old[columns[is_kept]]
+    label[rows] = old[columns]
     label[label == 0] = find_free_labels(int((label == 0).sum()), old)
     return np.asarray(label[i])
+
+
+def _match_greedily(
+    rows: Int64Array, columns: Int64Array, overlap: NDArray[np.floating]
+) -> tuple[Int64Array, Int64Array]:
+    """Match rows with columns, each at most once, those with the largest overlap first."""
+    order = np.lexsort((columns, rows, -overlap))
+    left = np.stack((rows, columns))[:, order[overlap[order] > 0]]
+    matched = [left[:, :0]]
+    while left.size:
+        # The first pair of both its row and its column: no other choice can take either away.
+        is_first = np.zeros(left.shape, bool)
+        for side, first in zip(left, is_first, strict=True):
+            first[np.unique(side, return_index=True)[1]] = True
+        best = left[:, is_first.all(axis=0)]
+        matched.append(best)
+        left = left[:, ~np.isin(left[0], best[0]) & ~np.isin(left[1], best[1])]
+    rows, columns = np.concatenate(matched, axis=1)
+    return rows, columns
 
 
 def match_painted_labels(problem: Problem, labels: Int64Array, seeds: Int32Array) -> Int64Array:
