@@ -276,3 +276,24 @@ def test_wrong_usage_is_exit_code_2(capsys):
             run(*arguments)
         assert end.value.code == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--preset=", "preset must be one of general, "),
+        ("--method=", "method must be one of gsw, "),
+        ("--set=axes=", "axes must be auto or Y, X "),
+        ("--set=axes=ÄÖ", "axes must be auto or Y, X "),
+        ("--checkpoint=", "'' is no name of a file for a session"),
+        ("--checkpoint-every=nan", "--checkpoint-every must be a number >= 0, not nan"),
+        ("--checkpoint-every=inf", "--checkpoint-every must be a number >= 0, not inf"),
+        ("--checkpoint-every=-1", "--checkpoint-every must be a number >= 0, not -1.0"),
+    ],
+)
+def test_empty_and_impossible_values_are_refused(image, tmp_path, capsys, option, sentence):
+    assert run("segment", image, "-o", tmp_path / "out", "--sweeps", 2, "-q", option) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()

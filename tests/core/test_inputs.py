@@ -160,3 +160,11 @@ print("inside")
     }
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout.strip()) == (0, "inside"), done.stderr
+
+
+def test_a_mask_of_numpy_is_not_ignored():
+    image = np.ma.masked_greater(np.arange(900.0).reshape(30, 30), 100.0)
+    with pytest.raises(gsw.InputError, match=r"the image has a mask of its own: give its data, and .* by mask="):
+        gsw.segment(image)
+    whole = np.ma.masked_array(image.data, mask=False)
+    np.testing.assert_array_equal(gsw.segment(whole, sweeps=2).labels, gsw.segment(image.data, sweeps=2).labels)

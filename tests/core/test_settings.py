@@ -9,6 +9,7 @@ import pytest
 import napari_gsw as gsw
 from napari_gsw.core.settings import SECTIONS, setting_fields
 from napari_gsw.core.settings.presets import PRESETS
+from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.sample_data import mosaic
 
 
@@ -88,6 +89,6 @@ def test_every_kind_of_superpixels_makes_the_number_that_is_asked_for(method):
 
 
 def test_settings_that_name_a_file():
-    assert all(gsw.preset(name).file_paths() == {} for name in gsw.PRESETS)
+    assert all(file_paths(gsw.preset(name)) == {} for name in gsw.PRESETS)
     settings = gsw.preset("photo", codebook="a.json", network="b.npz", boundary_model="membranes")
-    assert settings.file_paths() == {"codebook": "a.json", "network": "b.npz"}
+    assert file_paths(settings) == {"codebook": "a.json", "network": "b.npz"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import tracemalloc
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,3 +128,10 @@ def test_a_codebook_is_saved_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
         gsw.Codebook(np.zeros((2, 3), np.float32), "lab").save(tmp_path / "a.json")
     assert (tmp_path / "a.json").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+@pytest.mark.parametrize("setting", ["codebook", "boundary_model", "network"])
+def test_a_file_without_end_is_not_read(setting):
+    with pytest.raises(InputError, match=r"/dev/zero' (cannot be read: not a file|is not a network)"):
+        gsw.segment(np.zeros((40, 40, 3), np.uint8), preset="photo", **{setting: "/dev/zero"})

@@ -1,5 +1,6 @@
 """Session files: what is saved comes back, what is wrong with a file is said, and nothing in it need be trusted."""
 
+import copy
 import errno
 import json
 import os
@@ -69,6 +70,16 @@ def test_a_session_is_written_over_and_nothing_else_is(saved, result, tmp_path):
     assert mine.read_bytes() == before
     gsw.save_session(mine, result, overwrite=True)
     assert is_session(mine)
+
+
+@pytest.mark.parametrize("copied", [lambda value: pickle.loads(pickle.dumps(value)), copy.copy, copy.deepcopy])
+def test_results_can_be_pickled_and_copied(result, copied):
+    other = copied(result)
+    np.testing.assert_array_equal(other.labels, result.labels)
+    np.testing.assert_array_equal(gsw.resume(other.run, sweeps=12).labels, gsw.resume(result.run, sweeps=12).labels)
+    assert copied(result.snapshot).best.log_posterior == result.snapshot.best.log_posterior
+    with pytest.raises(TypeError):
+        other.run.states[0]["sweep"] = 0
 
 
 @pytest.mark.parametrize("name", ["", "."])

@@ -34,6 +34,7 @@ from napari_gsw.core.pipeline.segment import ChainRun, combine_chains, list_code
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
+from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.core.versions import package_version
 from napari_gsw.files.images import find_map_file, is_zarr, open_map_file, read_image, read_labels
 from napari_gsw.files.output_folder import PROVENANCE, base_name, output_folder, provenance_digest, sibling_name
@@ -201,9 +202,8 @@ class BatchSpec:
         for teacher in self.teachers:
             teacher.read(self.choice.settings.axes)
         # Absolute paths, for processes that may run elsewhere.
-        settings = self.choice.settings.replace(
-            **{n: os.path.abspath(f) for n, f in self.choice.settings.file_paths().items()}
-        )
+        files = {name: os.path.abspath(file) for name, file in file_paths(self.choice.settings).items()}
+        settings = self.choice.settings.replace(**files)
         object.__setattr__(self, "choice", replace(self.choice, settings=settings))
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "maps", {name: os.path.abspath(file) for name, file in self.maps.items()})
@@ -216,7 +216,7 @@ class BatchSpec:
         """List the files that are read for an image; it is segmented again when one of them has changed."""
         painted = (file for teacher in self.teachers for file in teacher)
         maps = map(find_map_file, self.map_files(image).values())
-        return image.path, *map(Path, self.choice.settings.file_paths().values()), *painted, *maps
+        return image.path, *map(Path, file_paths(self.choice.settings).values()), *painted, *maps
 
     def depends_on(self) -> dict[str, Any]:
         """Return everything else that the results depend on, ready for JSON."""

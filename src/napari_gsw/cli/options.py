@@ -82,7 +82,9 @@ def resolve_choice(arguments: argparse.Namespace, shared: bool = False) -> Choic
         print_remark(remark)
     seed = arguments.seed if arguments.seed is not None else file_seed or 0
     arguments.seed = check_seed(None) if seed == RANDOM else seed
-    method, preset = arguments.method or file_method or "gsw", arguments.preset or DEFAULT_PRESET
+    method, preset = arguments.method, arguments.preset
+    method = (file_method or "gsw") if method is None else method
+    preset = DEFAULT_PRESET if preset is None else preset
     changes: dict[str, Any] = {**(shared_preset(preset) if shared and method == "gsw" else {}), **file_changes}
     for pair in arguments.set:
         name, equals, value = pair.partition("=")

@@ -6,6 +6,7 @@ With ``--checkpoint FILE --resume``, ``segment`` resumes a run that was killed.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from napari_gsw.batch.interruption import handle_signals, interrupt
 from napari_gsw.cli import options
 from napari_gsw.cli.options import MAPS, SAMPLE, add_flags, print_remark
-from napari_gsw.core.errors import InputError
+from napari_gsw.core.errors import InputError, check_number
 
 if TYPE_CHECKING:
     from napari_gsw.core.interactive.saved_session import SavedSession
@@ -143,6 +144,7 @@ def open_checkpoint(
     arguments: argparse.Namespace, choice: Choice, image: Any, arrays: Mapping[str, Any]
 ) -> Iterator[tuple[Autosave | None, SavedRun | None]]:
     """Open what saves the run, and the run to resume, as far as the options ask for them."""
+    every = check_number("--checkpoint-every", arguments.checkpoint_every, 0.0, math.inf)
     if arguments.checkpoint is None:
         if arguments.resume:
             raise InputError("--resume goes on with the run in a checkpoint: name it with --checkpoint FILE")
@@ -159,8 +161,8 @@ def open_checkpoint(
     if saved is not None:
         check_same_run(saved, choice, arguments.seed, image, arrays)
     image_path = None if arguments.image.startswith(SAMPLE) else arguments.image
-    every, overwrite = arguments.checkpoint_every, arguments.overwrite
-    with Autosave(arguments.checkpoint, every, print_remark, image_path=image_path, overwrite=overwrite) as keep:
+    more = {"image_path": image_path, "overwrite": arguments.overwrite}
+    with Autosave(arguments.checkpoint, every, print_remark, **more) as keep:
         yield keep, saved
 
 

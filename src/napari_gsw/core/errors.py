@@ -60,6 +60,8 @@ def to_array(name: str, values: Any) -> NDArray[Any]:
     """Convert anything array-like to an array, or raise an InputError."""
     import numpy as np
 
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        raise InputError(f"{name} has a mask of its own: give its data, and what to leave out by mask=")
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as reason:

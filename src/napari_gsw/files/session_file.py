@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from napari_gsw.core.errors import InputError
+from napari_gsw.core.errors import InputError, check_number
 from napari_gsw.core.interactive.saved_session import KINDS, SavedImage, SavedSession
 from napari_gsw.core.pipeline.saved_run import DTYPES, NAME_LETTERS, SavedRun, decode_record, encode_record
 from napari_gsw.core.posterior.result import ResultBase
@@ -84,9 +84,7 @@ def save_session(
     Path
         The file.
     """
-    target = Path(path)
-    if not os.fspath(path) or target.is_dir():
-        raise InputError(f"{os.fspath(path)!r} is no name of a file for a session")
+    target = _check_name(path)
     if os.path.lexists(target) and not overwrite and not is_session(target):
         raise InputError(f"{str(target)!r} is there already and is no session; choose another name")
     content = _as_session(session, image, image_path, target)
@@ -110,6 +108,12 @@ def save_session(
                 os.fsync(written.fileno())
             os.replace(file, target)
     return target
+
+
+def _check_name(path: str | os.PathLike[str]) -> Path:
+    if not os.fspath(path) or Path(path).is_dir():
+        raise InputError(f"{os.fspath(path)!r} is no name of a file for a session")
+    return Path(path)
 
 
 def _as_session(session: Any, image: Any, image_path: Any, target: Path) -> SavedSession:
@@ -366,7 +370,9 @@ class Autosave:
         tell: Callable[[str], object] = print,
         **options: Any,
     ) -> None:
-        self.path, self.every, self.tell, self._options = path, every, tell, options
+        _check_name(path)
+        self.every = check_number("every", every, 0.0, math.inf)
+        self.path, self.tell, self._options = path, tell, options
         self._executor, self._lock = ThreadPoolExecutor(1, "gsw-autosave"), threading.Lock()
         self._last: Future[None] = Future()
         self._last.set_result(None)

@@ -6,8 +6,10 @@ space. A large image learns a codebook from some of its pixels, and its words ar
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +30,7 @@ from napari_gsw.core.image.denoise import estimate_noise
 from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_image
 from napari_gsw.core.jit import PACKAGE, njit, zeros
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.core.special import sum_by_group
 
 # Pixels for k-means; more of them move the centres by less than the centres' own scatter.
@@ -166,12 +169,19 @@ class Codebook:
     def load(cls, path: str | PathLike[str]) -> Codebook:
         """Read a codebook that :meth:`save` wrote; anything else is an :class:`InputError`."""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = read_json(path)
             return cls(content["centres"], str(content["space"]), content.get("softness", 0.0))
         except OSError as reason:
             raise InputError(f"codebook {str(path)!r} cannot be read: {reason.strerror}") from None
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as reason:
             raise InputError(f"{str(path)!r} is not a codebook: {reason}") from None
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """Read a file of JSON; OSError for a device or a pipe, which may have no end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a file")
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 @lru_cache
@@ -255,7 +265,7 @@ def bin_luminance(image: NormalizedImage, bins: int) -> NDArray[np.int32]:
 def smear_counts(counts: csr_array, codebook: Codebook) -> csr_array:
     """Count each pixel for all words near its own, within the softness of the codebook.
 
-    Words learnt from one image may be shades of a grey, and a ramp would have other words at its ends like two surfaces.
+    Words learnt from one image may be shades of a grey: a ramp would have other words at its ends, like two surfaces.
     """
     if codebook.softness < MIN_SOFTNESS:
         return counts
@@ -277,7 +287,7 @@ def choose_colour_codebook(
     are learnt from an image because it has low contrast or few colours.
     """
     rgb, named = images[0].rgb, settings.codebook
-    if codebook is None and "codebook" in settings.file_paths():
+    if codebook is None and "codebook" in file_paths(settings):
         codebook = Codebook.load(named)
     space = "channels" if not rgb else settings.colours if codebook is None else codebook.space
     if codebook is None:
@@ -316,7 +326,7 @@ def has_few_colours(images: Sequence[NormalizedImage]) -> bool:
 
 
 def to_codebook_space(image: NormalizedImage, space: str) -> ChannelImage:
-    """Return the channels of an image, or for ``hsv`` the cylinder (S cos H, S sin H, V / 2): shading changes V most."""
+    """Return the channels of an image, or for ``hsv`` (S cos H, S sin H, V / 2): shading changes V most."""
     if space != "hsv":
         if image.rgb and space != "lab":
             raise InputError(f"the codebook has words in {space!r}, but the image is in 'lab'")

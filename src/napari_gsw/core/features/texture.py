@@ -42,7 +42,7 @@ def compute_texture(image: ChannelImage) -> ChannelImage:
 
 @cache
 def make_derivatives(scale: float) -> ChannelImage:
-    """Make a Gaussian of unit sum and its first two derivatives at offsets up to four widths, an even number: (3, k)."""
+    """Make a Gaussian of unit sum and its first two derivatives at offsets up to four widths, (3, k) with an odd k."""
     radius = int(4 * scale + 0.5)
     x = np.arange(radius + 1 + radius % 2)
     bell = np.where(x <= radius, np.exp(-0.5 * (x / scale) ** 2), 0)

@@ -22,6 +22,7 @@ import numpy as np
 
 from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, Int32Array, Sites
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.features.codebook import read_json
 from napari_gsw.core.features.network import CENTRE, CONTACT, INSIDE, MIN_WIDTH, OCTAVES, OUTLINE, WIDTH
 from napari_gsw.core.features.site_features import ImageFeatures, SiteFeatures
 from napari_gsw.core.graph import boundary_cues
@@ -102,7 +103,7 @@ def _sum_leaves(
 def read_forests(path: str | PathLike[str], names: tuple[str, str], what: str) -> tuple[Mapping[str, Any], Any, Any]:
     """Read a JSON file with two forests; return its content and the forests, or raise an InputError."""
     try:
-        content = json.loads(Path(path).read_text())
+        content = read_json(path)
         first, second = (DecisionForest.from_dict(content[name]) for name in names)
         return content, first, second
     except OSError as reason:

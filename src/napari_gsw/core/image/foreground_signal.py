@@ -61,7 +61,7 @@ def normalize_images(
     spacing: Spacing = None,
     progress: Progress = None,
 ) -> list[NormalizedImage]:
-    """Normalize images in common units: by one intensity range, or by one scale of the foreground signal (`has_objects`).
+    """Normalize images in common units: by one intensity range, or one scale of the foreground signal (`has_objects`).
 
     The images have one type, one number of dimensions and the same channels; their sizes may differ. With
     `reduce_noise`, visible noise is removed, and few grey levels of a single image are smoothed for the signal.

@@ -13,6 +13,7 @@ from napari_gsw.core.array_types import BoolArray, ChannelImage, Float64Array
 from napari_gsw.core.errors import InputError, to_array
 from napari_gsw.core.image.denoise import Progress, denoise, estimate_noise, fill_zero_noise
 from napari_gsw.core.image.spacing import Spacing
+from napari_gsw.core.settings import check_axes
 
 # Differences of larger values might not be finite.
 MAX_VALUE = 1e100
@@ -123,14 +124,8 @@ def parse_axes(array: NDArray[Any], axes: str = "auto") -> str:
         raise InputError(f"the image must hold numbers, not {array.dtype}")
     if array.size == 0:
         raise InputError(f"the image is empty (shape {array.shape})")
-    if axes == "auto":
+    if (letters := check_axes(axes)) == "auto":
         return guess_axes(array)
-    letters = axes.upper()
-    is_valid = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
-    if not is_valid or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters):
-        raise InputError(
-            f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
-        )
     if len(letters) != array.ndim:
         raise InputError(f"axes must have {array.ndim} letters for an image of shape {array.shape}, not {axes!r}")
     return letters

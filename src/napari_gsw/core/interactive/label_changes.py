@@ -40,7 +40,7 @@ def match_labels(
     i, (old, j) = canonical_labels(clusters.astype(np.int32)).astype(np.int64), number_labels(shown)
     k = int(i.max()) + 1
     pair, index = np.unique(i * len(old) + j, return_inverse=True)
-    overlap = np.bincount(index, weight)
+    overlap = np.bincount(index, weight).astype(float)
     if k * len(old) <= MAX_MATCHED:
         table = np.zeros((k, len(old)))
         table.flat[pair] = overlap

@@ -62,6 +62,7 @@ from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings, setting_fields
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
+from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import split_sites
 from napari_gsw.core.sites.site_values import check_label_image
@@ -128,7 +129,7 @@ def resolve_arguments(
 
 def load_codebook(settings: Settings) -> Codebook | None:
     """Load the codebook of the file that the settings name, if they name one."""
-    path = settings.file_paths().get("codebook")
+    path = file_paths(settings).get("codebook")
     return None if path is None else Codebook.load(path)
 
 

@@ -6,6 +6,7 @@ comes from a file is checked against the tables of entries first, and then wheth
 
 from __future__ import annotations
 
+import copyreg
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,14 @@ MAX_REPLICAS = 2**16
 # Relative difference of running sums of floats and of log posteriors from a new count.
 DRIFT, LOG_DRIFT = 1e-6, 1e-4
 WRONG = "the state of the chain has a wrong"
+
+
+def _make_view(arrays: dict[str, Any]) -> MappingProxyType[str, Any]:
+    return MappingProxyType(arrays)
+
+
+# A state of a chain is a read-only view of a dictionary, which Python pickles and copies only if told how.
+copyreg.pickle(MappingProxyType, lambda view: (_make_view, (dict(view),)))
 
 # Kinds of dtype that are accepted for one, and its description.
 ARRAY_KINDS: Mapping[type, tuple[str, str]] = {

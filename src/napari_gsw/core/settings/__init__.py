@@ -30,6 +30,17 @@ MAX_BETA = 1e6
 RANGE_HELP = "auto guesses, LOW,HIGH such as 0,255, or logits for values that are log odds already."
 
 
+def check_axes(axes: str) -> str:
+    """Return the letters of axes in capitals, or ``auto``; an InputError tells which are allowed."""
+    letters = axes if axes == "auto" else axes.upper()
+    is_valid = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
+    if letters != "auto" and (not is_valid or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters)):
+        raise InputError(
+            f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
+        )
+    return letters
+
+
 @dataclass(frozen=True)
 class Settings(Options):
     """All settings of a segmentation; ``docs/settings.md`` is made from this class."""
@@ -307,6 +318,7 @@ class Settings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_axes(self.axes)
         if self.max_size is not None and self.max_size < self.min_size:
             raise InputError(f"max_size must be a whole number >= min_size ({self.min_size}), not {self.max_size}")
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:

@@ -73,7 +73,7 @@ def shared_preset(name: str) -> dict[str, Any]:
 def with_shared_moves(settings: Settings) -> dict[str, Any]:
     """Return settings that let clusters of several images merge: whole-cluster moves and an initial temperature.
 
-    No bonded group reaches into another image. So clusters could otherwise only merge image by image, against the prior.
+    No bonded group reaches into another image. Clusters could otherwise only merge image by image, against the prior.
     """
     return {"regroups": 1 if settings.regroups is None else settings.regroups, "hot": max(settings.hot, SHARED_HEAT)}
 

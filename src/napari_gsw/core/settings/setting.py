@@ -134,12 +134,13 @@ class Options:
         value = getattr(self, other)
         return self.is_active(other) and (value in values if values else value is None or bool(value))
 
-    def file_paths(self) -> dict[str, str]:
-        """Return the settings whose value is the path of a file, by name."""
-        fields = self.setting_fields()
-        values = {name: getattr(self, name) for name, declared in fields.items() if declared.built_in}
-        return {name: value for name, value in values.items() if value not in fields[name].built_in}
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values by name, ready for JSON."""
         return dataclasses.asdict(self)
+
+
+def file_paths(settings: Options) -> dict[str, str]:
+    """Return the settings whose value is the path of a file, by name."""
+    fields = settings.setting_fields()
+    values = {name: getattr(settings, name) for name, declared in fields.items() if declared.built_in}
+    return {name: value for name, value in values.items() if value not in fields[name].built_in}

@@ -1,4 +1,4 @@
-"""Pictures that a network learns from: photographs, objects at a usual scale, drawn shapes, and random crops of them."""
+"""Pictures that a network learns from: photographs, objects at a usual scale, drawn shapes, and crops of them."""
 
 from __future__ import annotations
 

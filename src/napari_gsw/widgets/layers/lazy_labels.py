@@ -161,7 +161,8 @@ class Brush:
 
     It calls `painted` after a stroke, a fill or a polygon, with the path of the brush's centre, (p, ndim) in pixels;
     `confirmed` with the path of a stroke that has changed no pixel, of which napari gives no notice; `replaced` when
-    the layer was given an array that does not `fits`, others being taken as paint; and `undo` and `redo` in place of its own.
+    the layer was given an array that `fits` refuses, others being taken as paint; and `undo` and `redo` in place of its
+    own.
     """
 
     def __init__(

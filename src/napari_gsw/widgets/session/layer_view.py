@@ -111,7 +111,7 @@ class LayerView(QObject):  # type: ignore[misc]
     def _list_parts(
         self, seg: Segmentation, position: Position, frame: Frame, before: Frame | None, force: bool
     ) -> list[Callable[[], None]]:
-        """Return functions that write what differs from the frame before to the layers; everything if there was none."""
+        """Return functions that write what differs from the frame before to the layers, or everything."""
         layers, wanted = seg.layers, self.controller.view.wanted
         parts: list[Callable[[], None]] = []
         if self.viewing is None:
