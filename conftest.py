@@ -5,4 +5,4 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 # PyTorch is too large for the development environment.
-collect_ignore = [] if find_spec("torch") else ["src/napari_gsw/research/training/network_training.py"]
+collect_ignore = [] if find_spec("torch") else ["src/napari_gsw/research/training/unet.py"]

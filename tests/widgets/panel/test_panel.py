@@ -350,7 +350,7 @@ def test_the_result_stays_with_its_image(panel, qtbot):
 def test_closing_the_dock_waits_for_nothing(viewer, qtbot, monkeypatch, when):
     """Neither for an image that is being prepared nor for a kernel that is being compiled."""
     from napari_gsw.core.interactive.interactive_run import InteractiveRun
-    from napari_gsw.core.pipeline import stage
+    from napari_gsw.core.pipeline.prepare import Stage
     from napari_gsw.widgets.session import run_plan
 
     begun, may_end, advance = threading.Event(), threading.Event(), InteractiveRun.advance
@@ -358,7 +358,7 @@ def test_closing_the_dock_waits_for_nothing(viewer, qtbot, monkeypatch, when):
     def slow_prepare(*args, report, **options):
         begun.set()
         assert may_end.wait(60)
-        report(stage.Stage("sites"), None)
+        report(Stage("sites"), None)
 
     def slow_advance(interactive, most=None):
         begun.set()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gui_actions import click, wait_for
-from napari_gsw.core.pipeline import preview as previews
+from napari_gsw.core.pipeline import segment as previews
 from napari_gsw.sample_data import mosaic
 
 pytest.importorskip("napari")

@@ -30,10 +30,10 @@ MAX_BETA = 1e6
 RANGE_HELP = "auto guesses, LOW,HIGH such as 0,255, or logits for values that are log odds already."
 
 
-def check_axes(axes: str) -> str:
+def check_axes(axes: str, known: str = "ZYXCS") -> str:
     """Return the letters of axes in capitals, or ``auto``; an InputError tells which are allowed."""
     letters = axes if axes == "auto" else axes.upper()
-    is_valid = set(letters) <= set("ZYXCS") and len(set(letters)) == len(letters)
+    is_valid = set(letters) <= set(known) and len(set(letters)) == len(letters)
     if letters != "auto" and (not is_valid or not {"Y", "X"} <= set(letters) or {"C", "S"} <= set(letters)):
         raise InputError(
             f"axes must be auto or Y, X and possibly Z with at most one of C and S, such as ZYXC, not {axes!r}"
@@ -318,7 +318,7 @@ class Settings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_axes(self.axes)
+        check_axes(self.axes, "TZYXCS")  # a lazy image may have a time axis of length 1
         if self.max_size is not None and self.max_size < self.min_size:
             raise InputError(f"max_size must be a whole number >= min_size ({self.min_size}), not {self.max_size}")
         if self.sampler == "bond-drawn" and self.bond_low > self.bond:
