@@ -174,47 +174,67 @@ def cluster_by_slic(channels: ChannelImage, mask: BoolArray, grid: tuple[int, ..
     """Cluster pixels (Z, Y, X, C) in a mask (Z, Y, X) by colour and position: numbers from 1, 0 outside.
 
     Each cell of a grid begins as a cluster. In a round, every pixel joins the nearest cluster of those that began in
-    its cell or an adjacent one, then every cluster moves to the mean of its pixels. `scale` (3,) weighs coordinates.
+    its cell or an adjacent one, then every cluster moves to the mean of its pixels. It ends when nothing changes.
+    `scale` (3,) weighs a distance of one pixel along each axis, in units of the channels.
     """
     shape, count, n_cells = channels.shape[:3], channels.shape[3], math.prod(grid)
     labels = np.where(mask, _number_cells(shape, grid), np.int32(0))
     column = (np.arange(shape[2]) * grid[2] // shape[2]).astype(np.int32)
-    # Coordinates come first. Features are padded with zeros to a multiple of three.
-    features = np.zeros((*shape, AT_ONCE + -(-count // AT_ONCE) * AT_ONCE), np.float32)
-    for axis, position in enumerate(np.ogrid[tuple(map(slice, shape))]):
-        features[..., axis] = position
-    features[..., AT_ONCE : AT_ONCE + count] = channels
-    weight = np.append(scale, np.ones(features.shape[-1] - AT_ONCE, np.float32)).astype(np.float32)
-    centres = np.full((n_cells, len(weight)), np.inf, np.float32)  # a cluster without pixels is far from all
+    # A cluster without pixels is infinitely far from all. Channels are padded with zeros to a multiple of three.
+    centres = np.full((n_cells, AT_ONCE + -(-count // AT_ONCE) * AT_ONCE), np.inf, np.float32)
     for number in range(SLIC_ROUNDS):
-        total, n_pixels = sum_over_sites(features.reshape(labels.size, -1), labels.ravel(), n_cells)
-        has_pixels = n_pixels > 0
-        centres[has_pixels] = total[has_pixels] / n_pixels[has_pixels, np.newaxis] * weight
+        _move_clusters(channels, labels, scale, centres)
         if number == 0:
             # A cell begins with the colour of its middle pixel: the mean of a cell that an edge crosses is a colour
             # that no pixel has, and no pixel would ever join it.
             middle = np.ix_(*((2 * np.arange(c) + 1) * n // (2 * c) for c, n in zip(grid, shape, strict=True)))
             is_own = labels[middle].ravel() == np.arange(1, n_cells + 1)
-            centres[is_own, AT_ONCE:] = features[middle].reshape(n_cells, -1)[is_own, AT_ONCE:]
-        if not _assign_pixels(features, labels, (grid[0], grid[1], grid[2]), column, weight, centres):
+            centres[is_own, AT_ONCE : AT_ONCE + count] = channels[middle].reshape(n_cells, count)[is_own]
+        if not _assign_pixels(channels, labels, (grid[0], grid[1], grid[2]), column, scale, centres):
             break
     return labels
 
 
 @njit
+def _move_clusters(channels: ChannelImage, labels: Int32Array, scale: Float32Array, centres: Float32Array) -> None:
+    """Move every cluster to the mean of its pixels: `centres` (cells, features), scaled coordinates first."""
+    depth, height, width, count = channels.shape
+    total, n_pixels = zeros((centres.shape[0], AT_ONCE + count), np.float64), zeros(centres.shape[0], np.int64)
+    for z in range(depth):
+        for y in range(height):
+            for x in range(width):
+                i = labels[z, y, x] - 1
+                if i < 0:
+                    continue
+                n_pixels[i] += 1
+                total[i, 0] += z
+                total[i, 1] += y
+                total[i, 2] += x
+                for c in range(count):
+                    total[i, AT_ONCE + c] += channels[z, y, x, c]
+    for i in range(n_pixels.size):
+        if n_pixels[i] > 0:
+            centres[i] = 0
+            for f in range(total.shape[1]):
+                mean = total[i, f] / n_pixels[i]
+                centres[i, f] = mean * scale[f] if f < AT_ONCE else mean
+
+
+@njit
 def _assign_pixels(
-    values: ChannelImage,
+    channels: ChannelImage,
     labels: Int32Array,
     grid: tuple[int, int, int],
     column: Int32Array,
-    weight: Float32Array,
+    scale: Float32Array,
     centres: Float32Array,
 ) -> int:
     """Assign every pixel to its nearest cluster (the first of several), and count the changes.
 
-    Of each pixel there are `values` (Z, Y, X, features), each with a `weight`; `column` (X,) is its cell along a row.
+    `column` (X,) is the cell of each pixel along a row.
     """
-    depth, height, width, features = values.shape
+    depth, height, width, count = channels.shape
+    features = centres.shape[1]
     # The clusters that may win the pixels of a chunk: those of the nearest 9 cells in a plane, 27 in a volume.
     table, number = zeros((27, features, CHUNK), np.float32), zeros((27, CHUNK), np.int32)
     pixels = zeros((features, CHUNK), np.float32)
@@ -236,11 +256,14 @@ def _assign_pixels(
                             for f in range(features):
                                 table[n_rivals, f, x] = centres[c, f]
                         n_rivals += 1
+            for x in range(size):
+                pixels[2, x] = scale[2] * np.float32(first + x)
             for z in range(-(-i * depth // grid[0]), -(-(i + 1) * depth // grid[0])):
                 for y in range(-(-j * height // grid[1]), -(-(j + 1) * height // grid[1])):
                     for x in range(size):
-                        for f in range(features):
-                            pixels[f, x] = weight[f] * values[z, y, first + x, f]
+                        pixels[0, x], pixels[1, x] = scale[0] * np.float32(z), scale[1] * np.float32(y)
+                        for c in range(count):
+                            pixels[AT_ONCE + c, x] = channels[z, y, first + x, c]
                     for x in range(CHUNK):
                         best[x] = np.float32(np.inf)
                     for k in range(n_rivals):
