@@ -58,7 +58,7 @@ def own_autosaves(request, tmp_path_factory, monkeypatch):
     """No test of the window writes into the user's folders, or finds what another one has left there."""
     if not needs_window(request):
         return None
-    from napari_gsw.widgets.panel import sessions
+    from napari_gsw.widgets.panel import session_section as sessions
     from napari_gsw.widgets.session import autosave
 
     folder = tmp_path_factory.mktemp("autosaves")

@@ -13,7 +13,7 @@ from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import bonds
 from napari_gsw.core.sampler.chain import ENDLESS, Chain, start_chain, step
 from napari_gsw.core.sampler.chain_kernels import advance
-from napari_gsw.core.sampler.moves.cluster_kernels import grow_state
+from napari_gsw.core.sampler.cluster_statistics import grow_state
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
 from napari_gsw.core.sampler.options import NO_ANNEALING, NO_MOVES, SamplerOptions
 from napari_gsw.core.sampler.state import USED, Bonds, Moves, Schedule

@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second block of channels is weighed as the first",
-        "core/sampler/moves/cluster_kernels.py",
+        "core/sampler/cluster_statistics.py",
         "        weight = gauss[c, PIXEL_WEIGHT] * pixels",
         "        weight = gauss[0, PIXEL_WEIGHT] * pixels",
         ("tests/core/features/test_input_maps.py", "-k", "two_blocks"),
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "the histogram's total is left out",
-        "core/likelihood/tables.py",
+        "core/likelihood/likelihood_tables.py",
         "_gamma_tail(-1.0, block.phi, block.weight)",
         "_gamma_tail(-1e-9, block.phi, block.weight)",
         ("tests/core/sampler/test_chain.py", "-k", "keeps_the_log_posterior and words"),

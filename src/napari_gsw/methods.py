@@ -26,8 +26,8 @@ from napari_gsw.core.pipeline.segment import SaveHook, resume
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.posterior.result import MethodResult
 from napari_gsw.core.settings import Settings
+from napari_gsw.core.settings.declaration import Options
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings.setting import Options
 from napari_gsw.core.versions import collect_versions
 from napari_gsw.files.geometry import Geometry, resolve_geometry
 from napari_gsw.files.images import open_image, read_geometry, read_image, read_spacing

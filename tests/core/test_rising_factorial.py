@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.likelihood.tables import build_tables
+from napari_gsw.core.likelihood.likelihood_tables import build_tables
 from napari_gsw.core.special import LARGE, log_gamma, log_rising_factorial
 
 

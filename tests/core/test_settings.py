@@ -8,8 +8,8 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.settings import SECTIONS, setting_fields
+from napari_gsw.core.settings.declaration import file_paths
 from napari_gsw.core.settings.presets import PRESETS
-from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.sample_data import mosaic
 
 

@@ -34,7 +34,7 @@ from napari_gsw.core.pipeline.segment import ChainRun, combine_chains, list_code
 from napari_gsw.core.pipeline.segment import segment as segment_by_gsw
 from napari_gsw.core.pipeline.warm_up import warm_up
 from napari_gsw.core.posterior.result import MethodResult, make_result
-from napari_gsw.core.settings.setting import file_paths
+from napari_gsw.core.settings.declaration import file_paths
 from napari_gsw.core.versions import package_version
 from napari_gsw.files.images import find_map_file, is_zarr, open_map_file, read_image, read_labels
 from napari_gsw.files.output_folder import PROVENANCE, base_name, output_folder, provenance_digest, sibling_name

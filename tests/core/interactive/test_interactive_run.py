@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import napari_gsw as gsw
+from napari_gsw.core.interactive.action_log import History
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.saved_session import History
 from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.pipeline.segment import make_ensemble
 from napari_gsw.core.posterior.region_table import measure_regions

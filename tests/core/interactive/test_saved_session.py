@@ -7,8 +7,9 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.interactive.action_log import Action
 from napari_gsw.core.interactive.interactive_run import InteractiveRun, replay_actions, replay_run
-from napari_gsw.core.interactive.saved_session import KINDS, Action
+from napari_gsw.core.interactive.saved_session import KINDS
 from napari_gsw.core.pipeline.saved_run import decode_record, encode_record
 from napari_gsw.core.posterior.object_edits import accept_object, delete_object
 from napari_gsw.core.sites.scribbles import make_scribble

@@ -9,8 +9,8 @@ import pytest
 
 import napari_gsw as gsw
 from napari_gsw.core.errors import InputError
+from napari_gsw.core.interactive.action_log import MAX_UNDO
 from napari_gsw.core.interactive.interactive_run import InteractiveRun
-from napari_gsw.core.interactive.saved_session import MAX_UNDO
 from napari_gsw.core.model.problem import site_pixels
 from napari_gsw.core.posterior.object_edits import accept_object
 from napari_gsw.core.sites.scribbles import make_scribble

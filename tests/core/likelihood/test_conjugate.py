@@ -8,8 +8,8 @@ from scipy import integrate, sparse, stats
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.likelihood import tables
-from napari_gsw.core.likelihood.tables import (
+from napari_gsw.core.likelihood import likelihood_tables as tables
+from napari_gsw.core.likelihood.likelihood_tables import (
     BASE,
     FACTOR,
     KAPPA,

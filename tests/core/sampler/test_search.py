@@ -10,11 +10,10 @@ import pytest
 import napari_gsw as gsw
 from exact_posterior import chain_agreement
 from napari_gsw.core import jit
-from napari_gsw.core.sampler import bonds, greedy
+from napari_gsw.core.sampler import bonds, cluster_statistics, greedy
 from napari_gsw.core.sampler.chain import add_replicas, resample_sites, restart_from, start_chain, step
 from napari_gsw.core.sampler.ensemble import Ensemble, pool_snapshots
 from napari_gsw.core.sampler.greedy import climb_to_maximum
-from napari_gsw.core.sampler.moves import cluster_kernels
 from napari_gsw.core.sampler.moves import split_merge_kernels as split_kernels
 from napari_gsw.core.sampler.options import (
     NO_ANNEALING,
@@ -142,7 +141,7 @@ def test_each_kernel_of_the_search_is_compiled_once():
         problem = planar(n=30, words=10, **kind)
         snap = gsw.run(problem, 5, splits=3, annealing=(2.0, 2), ladder=[1.0, 0.5])
         climb_to_maximum(problem, gsw.run(problem, 2, state=snap.state).labels)
-    made = [k for module in (split_kernels, greedy, cluster_kernels) for k in vars(module).values()]
+    made = [k for module in (split_kernels, greedy, cluster_statistics) for k in vars(module).values()]
     own = [k for k in made if hasattr(k, "signatures") and k.__module__ != jit.__name__]
     compiled = {k.__name__: len(k.signatures) for k in own}
     assert {"split_or_merge", "merge_clusters"} <= set(compiled)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gui_actions import click, press_key, wait_done, wait_for
-from napari_gsw.core.interactive.saved_session import MAX_UNDO
+from napari_gsw.core.interactive.action_log import MAX_UNDO
 from napari_gsw.sample_data import mosaic
 from napari_gsw.widgets.common.undo import MAX_KEPT_CHAINS, UndoStack
 

@@ -30,7 +30,7 @@ from napari_gsw.core.image.denoise import estimate_noise
 from napari_gsw.core.image.normalized_image import NormalizedImage, normalize_image
 from napari_gsw.core.jit import PACKAGE, njit, zeros
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.setting import file_paths
+from napari_gsw.core.settings.declaration import file_paths
 from napari_gsw.core.special import sum_by_group
 
 # Pixels for k-means; more of them move the centres by less than the centres' own scatter.

@@ -19,6 +19,7 @@ from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.input_maps import MAP_NAMES
 from napari_gsw.core.image.lazy import is_image_list
+from napari_gsw.core.interactive.action_log import MAX_UNDO, Action, Correction, InitialState, LabelChange
 from napari_gsw.core.interactive.label_changes import (
     apply_change,
     change_of_edit,
@@ -31,14 +32,7 @@ from napari_gsw.core.interactive.label_changes import (
     match_painted_labels,
     propose_labels,
 )
-from napari_gsw.core.interactive.saved_session import (
-    MAX_UNDO,
-    Action,
-    Correction,
-    InitialState,
-    InteractiveState,
-    LabelChange,
-)
+from napari_gsw.core.interactive.saved_session import InteractiveState
 from napari_gsw.core.model.external_field import add_anchors
 from napari_gsw.core.model.priors import Exactly
 from napari_gsw.core.model.problem import Problem, site_pixels

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, LabelImage, Sites
-from napari_gsw.core.interactive.saved_session import LabelChange
+from napari_gsw.core.interactive.action_log import LabelChange
 from napari_gsw.core.model.external_field import refine_field
 from napari_gsw.core.model.problem import Problem, log_posterior, site_pixels
 from napari_gsw.core.partitions import canonical_labels

@@ -1,8 +1,8 @@
 """Conjugate families with an analytic marginal likelihood, eq. (3) of the paper.
 
 A problem has one or several blocks (colour words, texture words, channels), independent given the partition. Their
-`log_marginal` in plain numpy is the specification; :mod:`napari_gsw.core.likelihood.tables` packs all blocks into the
-tables that the sampler reads.
+`log_marginal` in plain numpy is the specification; :mod:`napari_gsw.core.likelihood.likelihood_tables` packs all blocks
+into the tables that the sampler reads.
 """
 
 from __future__ import annotations

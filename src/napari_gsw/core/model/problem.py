@@ -21,7 +21,7 @@ from napari_gsw.core.graph.region_graph import CsrGraph, RegionGraph, check_edge
 from napari_gsw.core.image.normalized_image import per_image
 from napari_gsw.core.image.spacing import Spacing, get_spacing, pixel_volume
 from napari_gsw.core.likelihood.conjugate import DirichletMultinomial, Gaussian, Likelihood
-from napari_gsw.core.likelihood.tables import RATE, LikelihoodTables, build_tables
+from napari_gsw.core.likelihood.likelihood_tables import RATE, LikelihoodTables, build_tables
 from napari_gsw.core.model.external_field import ExternalField, ForegroundField, compute_log_field, make_field
 from napari_gsw.core.model.priors import DirichletProcess, Exactly, PartitionPrior, PriorTables
 from napari_gsw.core.settings import MAX_BETA, MIN_REGION_PIXELS, Settings

@@ -61,8 +61,8 @@ from napari_gsw.core.model.scribble_field import closes_labels
 from napari_gsw.core.posterior.objects import has_contrast, measure_contrast
 from napari_gsw.core.sampler.snapshot import Snapshot
 from napari_gsw.core.settings import Settings, setting_fields
+from napari_gsw.core.settings.declaration import file_paths
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, preset
-from napari_gsw.core.settings.setting import file_paths
 from napari_gsw.core.sites.blocked_labels import BlockedLabels
 from napari_gsw.core.sites.scribbles import split_sites
 from napari_gsw.core.sites.site_values import check_label_image

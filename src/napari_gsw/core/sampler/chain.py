@@ -28,7 +28,7 @@ from napari_gsw.core.model.problem import Problem, check_labels, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler import chain_kernels
 from napari_gsw.core.sampler.bonds import constant_bonds
-from napari_gsw.core.sampler.moves.cluster_kernels import make_clusters, update_all_gaussians
+from napari_gsw.core.sampler.cluster_statistics import make_clusters, update_all_gaussians
 from napari_gsw.core.sampler.moves.regroup_kernels import MAX_ANCHORS
 from napari_gsw.core.sampler.options import MAX_TEMPERATURE, NO_MOVES, SamplerOptions
 from napari_gsw.core.sampler.state import (

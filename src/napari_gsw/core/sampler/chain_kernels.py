@@ -9,7 +9,7 @@ import numpy as np
 from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.jit import as_index, as_int64, full, njit, njit_inner, njit_loop
 from napari_gsw.core.partitions import renumber_in_place
-from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, grow_state, make_group
+from napari_gsw.core.sampler.cluster_statistics import clear_slot, copy_slot, grow_state, make_group
 from napari_gsw.core.sampler.moves.regroup_kernels import regroup
 from napari_gsw.core.sampler.moves.split_merge_kernels import split_or_merge
 from napari_gsw.core.sampler.moves.sweep_kernels import draw_bonds, make_candidates, update_bonded_groups

@@ -12,7 +12,7 @@ from napari_gsw.core.model.problem import Problem, log_posterior
 from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.sampler.bonds import constant_bonds
 from napari_gsw.core.sampler.chain import ENDLESS, restart_from, start_chain, step
-from napari_gsw.core.sampler.moves.cluster_kernels import clear_slot, copy_slot, log_marginal, merge_slots
+from napari_gsw.core.sampler.cluster_statistics import clear_slot, copy_slot, log_marginal, merge_slots
 from napari_gsw.core.sampler.moves.split_merge_kernels import score_merges
 from napari_gsw.core.sampler.moves.sweep_kernels import MIN_GAIN
 from napari_gsw.core.sampler.options import SamplerOptions

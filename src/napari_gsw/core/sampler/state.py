@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int64Array, UInt32Array
 from napari_gsw.core.graph.region_graph import CsrGraph
-from napari_gsw.core.likelihood.tables import LikelihoodTables
+from napari_gsw.core.likelihood.likelihood_tables import LikelihoodTables
 from napari_gsw.core.model.external_field import ExternalField
 from napari_gsw.core.model.priors import PriorTables
 

@@ -35,7 +35,7 @@ from napari_gsw.core.array_types import Float64Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.graph.region_graph import CsrGraph, make_csr_graph
 from napari_gsw.core.jit import as_int64, full, njit, njit_inline, njit_inner, zeros
-from napari_gsw.core.likelihood.tables import LikelihoodTables
+from napari_gsw.core.likelihood.likelihood_tables import LikelihoodTables
 from napari_gsw.core.model.problem import Problem, check_labels
 from napari_gsw.core.pipeline.prepare import Report, Stage, prepare
 from napari_gsw.core.pipeline.provenance import describe_image, make_provenance
@@ -43,7 +43,7 @@ from napari_gsw.core.posterior.result import Result, make_result
 from napari_gsw.core.posterior.summary import Summary
 from napari_gsw.core.sampler.chain import count_clusters
 from napari_gsw.core.sampler.chain_kernels import compact_slots, record_sweep
-from napari_gsw.core.sampler.moves.cluster_kernels import (
+from napari_gsw.core.sampler.cluster_statistics import (
     GroupCounts,
     draw_candidate,
     fill_weights,
@@ -56,7 +56,7 @@ from napari_gsw.core.sampler.moves.cluster_kernels import (
 from napari_gsw.core.sampler.snapshot import Snapshot, export_sums, make_snapshot_from_sums
 from napari_gsw.core.sampler.state import CLUSTERS, N_TRACED, NOW, USED, Clusters, RunningSums
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.setting import POSITIVE, Options, setting
+from napari_gsw.core.settings.declaration import POSITIVE, Options, setting
 from napari_gsw.methods import Method
 
 # Entry of LinkState.used beside USED and CLUSTERS.

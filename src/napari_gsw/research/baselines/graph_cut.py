@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from napari_gsw.core.array_types import Float32Array, Float64Array, Int32Array, Int64Array
-from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.core.settings.declaration import Options, setting
 from napari_gsw.methods import Method
 from napari_gsw.research.baselines import import_package
 from napari_gsw.research.baselines.scribbles import one_hot, sample_pixels, spread_scribbles

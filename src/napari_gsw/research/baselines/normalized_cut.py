@@ -24,7 +24,7 @@ from napari_gsw.core.array_types import BoolArray, Float64Array, Int32Array, Int
 from napari_gsw.core.graph.region_graph import build_region_graph
 from napari_gsw.core.image.normalized_image import normalize_image
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.core.settings.declaration import Options, setting
 from napari_gsw.core.sites.superpixels import make_superpixels
 from napari_gsw.methods import Method
 from napari_gsw.research.baselines.photographs import number_regions

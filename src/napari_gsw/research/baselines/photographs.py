@@ -28,7 +28,7 @@ from napari_gsw.core.array_types import BoolArray, Float32Array, Float64Array, I
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.image.normalized_image import channels_last, guess_axes, normalize_image, scale_rgb
 from napari_gsw.core.partitions import canonical_labels
-from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.core.settings.declaration import Options, setting
 from napari_gsw.core.sites.superpixels import label_connected
 from napari_gsw.core.special import sum_by_group
 from napari_gsw.methods import Method

@@ -19,7 +19,7 @@ from skimage.color import rgb2lab
 
 from napari_gsw.core.array_types import Float32Array, Int32Array, Int64Array
 from napari_gsw.core.errors import InputError
-from napari_gsw.core.settings.setting import POSITIVE, Options, setting
+from napari_gsw.core.settings.declaration import POSITIVE, Options, setting
 from napari_gsw.core.sites.site_values import check_label_image
 from napari_gsw.methods import Method
 from napari_gsw.research.baselines import import_package

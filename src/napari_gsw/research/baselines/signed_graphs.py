@@ -24,7 +24,7 @@ from napari_gsw.core.partitions import canonical_labels
 from napari_gsw.core.pipeline.prepare import Report, prepare
 from napari_gsw.core.posterior.regions import find_regions
 from napari_gsw.core.settings import Settings
-from napari_gsw.core.settings.setting import Options, setting
+from napari_gsw.core.settings.declaration import Options, setting
 from napari_gsw.methods import Method
 from napari_gsw.research.baselines import import_package
 

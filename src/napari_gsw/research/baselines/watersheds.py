@@ -14,7 +14,7 @@ from napari_gsw.core.errors import InputError
 from napari_gsw.core.features.network import CENTRE, CONTACT, INSIDE, OUTLINE, load_network, predict_objects
 from napari_gsw.core.image.normalized_image import read_channels
 from napari_gsw.core.image.ridges import make_ridge_map
-from napari_gsw.core.settings.setting import POSITIVE, SHARE, Options, setting
+from napari_gsw.core.settings.declaration import POSITIVE, SHARE, Options, setting
 from napari_gsw.methods import Method
 
 

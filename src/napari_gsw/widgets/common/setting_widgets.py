@@ -12,8 +12,8 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gsw.core.settings import setting_fields
+from napari_gsw.core.settings.declaration import Setting
 from napari_gsw.core.settings.presets import DEFAULT_PRESET, PRESETS
-from napari_gsw.core.settings.setting import Setting
 
 GREEK = {
     "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "phi": "φ", "tau": "τ",

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import napari
 from qtpy.QtCore import QObject, Signal
 
-from napari_gsw.core.interactive.saved_session import MAX_UNDO
+from napari_gsw.core.interactive.action_log import MAX_UNDO
 from napari_gsw.widgets.common.dock_panel import Connections
 
 # Steps that keep chains in memory which nothing else needs: each may take as much memory as a run.

@@ -37,7 +37,7 @@ from napari_gsw.widgets.panel.display import STATES, Display
 from napari_gsw.widgets.panel.export_section import ExportSection, FolderSection
 from napari_gsw.widgets.panel.form import SettingsForm
 from napari_gsw.widgets.panel.image_chooser import ImageChooser
-from napari_gsw.widgets.panel.sessions import SessionOpener, SessionSection
+from napari_gsw.widgets.panel.session_section import SessionOpener, SessionSection
 from napari_gsw.widgets.panel.trace import TracePlot, TraceSection
 from napari_gsw.widgets.session.run_plan import RunPlan, adapt_settings
 from napari_gsw.widgets.session.session import KernelWarmUp, Session

@@ -33,9 +33,9 @@ from napari_gsw.core.posterior.object_edits import (
 from napari_gsw.core.sites.scribbles import Scribble, make_scribble, trace_path
 from napari_gsw.widgets.common.setting_widgets import get_preference
 from napari_gsw.widgets.common.undo import UndoStack
+from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.cursor import find_label
 from napari_gsw.widgets.layers.image_source import Position
-from napari_gsw.widgets.layers.lazy_labels import Brush
 from napari_gsw.widgets.session.array_run import ArrayRun, wrap_to_uint16
 from napari_gsw.widgets.session.layer_view import LayerView
 from napari_gsw.widgets.session.run_worker import Command, RunController

@@ -16,9 +16,9 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gsw.core.errors import InputError
 from napari_gsw.core.posterior.region_table import Columns
 from napari_gsw.widgets.common.worker import make_worker
+from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.image_source import Position
 from napari_gsw.widgets.layers.layer_metadata import MADE_BY, TABLE_AXES
-from napari_gsw.widgets.layers.lazy_labels import Brush
 from napari_gsw.widgets.layers.result_layers import TOGGLED, UNCERTAINTY_IMAGES
 from napari_gsw.widgets.session.array_run import Frame
 from napari_gsw.widgets.session.run_plan import Segmentation

@@ -30,10 +30,11 @@ from napari_gsw.widgets.common.setting_widgets import SettingWidget, get_prefere
 from napari_gsw.widgets.common.text import format_error, make_button, make_check_box, make_text_label, report_error
 from napari_gsw.widgets.common.undo import UndoStack, UndoStep, get_undo_stack
 from napari_gsw.widgets.common.worker import make_worker, run_in_thread
+from napari_gsw.widgets.layers.brush import Brush
 from napari_gsw.widgets.layers.cursor import get_view_position
 from napari_gsw.widgets.layers.image_source import ImageSource, guess_channel_axis, guess_depth
 from napari_gsw.widgets.layers.layer_metadata import SUPERPIXELS_OF, is_image, is_region, make_metadata
-from napari_gsw.widgets.layers.lazy_labels import Brush, add_labels
+from napari_gsw.widgets.layers.lazy_labels import add_labels
 
 SETTINGS = ("superpixels", "site_size", "compactness", "smoothing")
 HINT = (

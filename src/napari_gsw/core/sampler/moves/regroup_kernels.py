@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int64Array
 from napari_gsw.core.jit import as_int64, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.moves.cluster_kernels import (
+from napari_gsw.core.sampler.cluster_statistics import (
     add_site,
     clear_slot,
     copy_slot,

@@ -29,7 +29,7 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int32Array
 from napari_gsw.core.jit import as_int64, full, njit_inner, njit_loop, zeros
-from napari_gsw.core.sampler.moves.cluster_kernels import (
+from napari_gsw.core.sampler.cluster_statistics import (
     add_count_gains,
     add_site,
     clear_slot,

@@ -40,9 +40,9 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, Int64Array, UInt32Array
 from napari_gsw.core.jit import as_index, as_int64, full, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.likelihood.tables import BASE, FACTOR, LOG_FACTOR, UNIT, LikelihoodTables
+from napari_gsw.core.likelihood.likelihood_tables import BASE, FACTOR, LOG_FACTOR, UNIT, LikelihoodTables
 from napari_gsw.core.partitions import find_root
-from napari_gsw.core.sampler.moves.cluster_kernels import (
+from napari_gsw.core.sampler.cluster_statistics import (
     NEGLIGIBLE_GAP,
     GroupCounts,
     draw_candidate,

@@ -10,10 +10,10 @@ import pytest
 from scipy.special import gammaln
 
 import napari_gsw as gsw
-from napari_gsw.core.likelihood import tables
+from napari_gsw.core.likelihood import likelihood_tables as tables
+from napari_gsw.core.sampler.cluster_statistics import log_count_tail, log_gamma
 from napari_gsw.core.sampler.greedy import climb_to_maximum
 from napari_gsw.core.sampler.moves import sweep_kernels
-from napari_gsw.core.sampler.moves.cluster_kernels import log_count_tail, log_gamma
 from napari_gsw.research.baselines import crp
 from problems import planar
 

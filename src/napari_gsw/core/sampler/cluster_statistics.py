@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gsw.core.array_types import Float64Array, UInt32Array
 from napari_gsw.core.jit import as_index, as_int64, njit, njit_inline, njit_inner, njit_loop, zeros
-from napari_gsw.core.likelihood.tables import (
+from napari_gsw.core.likelihood.likelihood_tables import (
     BASE,
     FACTOR,
     KAPPA,

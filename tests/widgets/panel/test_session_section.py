@@ -189,7 +189,7 @@ import time
 import napari
 from qtpy.QtCore import QTimer
 from napari_gsw.files import session_file
-from test_sessions import IMAGE, open_panel
+from test_session_section import IMAGE, open_panel
 save, writing = session_file.save_session, []
 
 def slow_save(*args, **options):
@@ -336,7 +336,7 @@ def test_what_the_dialog_did_not_ask_about_is_not_written_over(panel, monkeypatc
     """Of "work" the dialog looks whether it is there; what is written is work.zarr.zip."""
     from qtpy.QtWidgets import QFileDialog
 
-    from napari_gsw.widgets.panel import sessions
+    from napari_gsw.widgets.panel import session_section as sessions
 
     asked, written = [], []
     there = tmp_path / "work.zarr.zip"
