@@ -162,6 +162,11 @@ def deep(head):
         head["content"] = {"list": [head["content"]]}
 
 
+def packed(side):
+    """A label image that zlib packs a thousandfold, without its data."""
+    return {"record": "packed", "fields": {"data": None, "shape": {"tuple": [side, side]}, "dtype": "<u2"}}
+
+
 TAMPERED = {
     "newer": (head_changed(lambda h: h.update(version=99)), "newer napari-gsw"),
     "no version": (head_changed(lambda h: h.update(version="1")), "no session"),
@@ -192,6 +197,12 @@ TAMPERED = {
     "set of lists": (head_changed(lambda h: h.update(content={"set": [{"list": []}]})), "no set can have"),
     "words without end": (head_changed(lambda h: counts(h).update(shape={"list": [1, 2**50]})), "words"),
     "sites without end": (head_changed(lambda h: fields(h)["problem"]["fields"].update(n=2**40)), "number of sites"),
+    "sites of which nothing is stored": (
+        head_changed(lambda h: fields(h)["problem"]["fields"].update(n=2**27)), "of which nothing is stored"
+    ),
+    "label images without end": (
+        head_changed(lambda h: fields(h)["given"]["map"].update(sites=packed(70_000))), "it promises a session of 20 GB"
+    ),
     "too many axes": (array_changed("problem/sites", shape=[200_000] + [1] * 50_000), "of a kind"),
     "no field": (head_changed(lambda h: fields(h)["problem"]["fields"].update(field={"list": [None]})), "damaged"),
 }  # fmt: skip
@@ -205,6 +216,24 @@ def test_a_tampered_file_is_refused_in_a_sentence(saved, name):
         gsw.open_session(other)
     assert "\n" not in str(refusal.value)
     assert "other.zarr.zip" in str(refusal.value)
+
+
+def test_the_title_is_read_without_the_rest(saved, tmp_path):
+    bomb = tmp_path / "bomb.zarr.zip"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zarr.json", b'{"attributes": {"napari-gsw session": [' + b"0," * 10**7 + b"0]}}")
+    huge = rewritten(saved, head_changed(lambda head: head.update(more=[0] * 10**6)))
+    tracemalloc.start()
+    try:
+        assert not is_session(bomb)
+        title = session_file.read_title(huge)
+        with pytest.raises(InputError, match=r"'zarr\.json' is packed"):
+            gsw.open_session(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
+    assert title == session_file.read_title(saved)
+    assert title.startswith("photo.png, ")
 
 
 def test_bits_that_have_turned_are_seen(saved):

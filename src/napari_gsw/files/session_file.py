@@ -48,6 +48,11 @@ MAX_JSON = 2**28
 MAX_AXES = 16
 # zstd packs at most 128 KB of one repeated byte into four bytes.
 MAX_ZSTD_COMPRESSION = 2**15
+# The beginning of the attributes, and within how many bytes of them the title stands.
+TITLE = re.compile(rf'"{SESSION_KEY}"\s*:\s*\{{\s*"version"\s*:\s*\d+\s*,\s*"title"\s*:\s*("(?:[^"\\]|\\.)*")'.encode())
+MAX_TITLE = 2**16
+# Sites of a problem of which no array need be stored.
+MAX_FREE_SITES = 2**16
 MEMBER = re.compile(f"[{NAME_LETTERS}]+(/[{NAME_LETTERS}]+)*")
 # What decoders may raise for a damaged file.
 DAMAGED = (
@@ -159,10 +164,11 @@ def is_in_folder(place: Path, folder: Path) -> bool:
 
 
 def read_title(path: str | os.PathLike[str]) -> str | None:
-    """Read the title of a session without the rest; None if the file is not a session."""
+    """Read the title of a session from its first bytes; None if the file is not a session."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return str(_read_head(archive).get("title", ""))
+        with zipfile.ZipFile(path) as archive, archive.open(_get_member(archive, "zarr.json")) as file:
+            found = TITLE.search(file.read(MAX_TITLE))
+            return None if found is None else str(json.loads(found[1]))
     except (*DAMAGED, InputError):
         return None
 
@@ -193,11 +199,20 @@ def open_session(path: str | os.PathLike[str]) -> SavedSession:
     return session
 
 
+def _get_member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    """Return a member that takes no more memory than the file has bytes."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.file_size != info.compress_size:
+        raise InputError(f"the member {name!r} is packed, which no session's is")
+    return info
+
+
 def _read_json(archive: zipfile.ZipFile, name: str) -> Any:
-    if archive.getinfo(name).file_size > MAX_JSON:
+    info = _get_member(archive, name)
+    if info.file_size > MAX_JSON:
         raise InputError(f"{name} is too large")
     try:
-        return json.loads(archive.read(name))
+        return json.loads(archive.read(info))
     except (ValueError, RecursionError):
         raise InputError(f"{name} is no JSON") from None
 
@@ -214,11 +229,10 @@ def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[St
     members = {info.filename: info for info in archive.infolist()}
     if len(members) != len(archive.infolist()) or len(members) > MAX_MEMBERS:
         raise InputError("it has members twice, or too many of them")
-    for name, info in members.items():
+    for name in members:
         if not MEMBER.fullmatch(name) or any(part.strip(".") == "" for part in name.split("/")):
             raise InputError(f"a member has the name {name[:80]!r}, which no session has")
-        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.file_size != info.compress_size:
-            raise InputError(f"the member {name!r} is packed, which no session's is")
+        _get_member(archive, name)
     if sum(info.file_size for info in members.values()) > size:
         raise InputError("its members are larger than itself")
     if "zarr.json" not in members:
@@ -245,7 +259,31 @@ def _check(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], list[St
     is_complete = 1 + len(nodes) + sum(array.n_chunks for array in stored) == len(members)
     if not is_complete or not all(array.member(k) in members for array in stored for k in range(array.n_chunks)):
         raise InputError("parts of its arrays are missing, or there are others")
+    _check_content(head["content"], sum(math.prod(array.shape) for array in stored), size)
     return head, stored
+
+
+def _check_content(content: Any, n_numbers: int, size: int) -> None:
+    """Refuse records that would take far more memory than the file of that size, before any is made.
+
+    Tables of a problem have a row for each site, of which the arrays have a number at least, unless they are so small
+    that they stand in the records. A label image is packed twice.
+    """
+    n_bytes, limit, waiting = 0, n_numbers + MAX_FREE_SITES, [content]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case {"record": "problem" | "shared problem", "fields": {"n": n}} if not isinstance(n, int) or n > limit:
+                raise InputError(f"its problem has a number of sites, {str(n)[:30]}, of which nothing is stored")
+            case {"record": "packed", "fields": {"shape": {"tuple": [*lengths]}}}:
+                if not all(isinstance(length, int) and 0 <= length < 2**40 for length in lengths):
+                    raise InputError("a label image has an impossible shape")
+                n_bytes += 4 * math.prod(lengths)
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    try:
+        check_promise(n_bytes, size, "a session", advice="open it on a machine that has more")
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 class StoredArray(NamedTuple):
