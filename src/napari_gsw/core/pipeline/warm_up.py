@@ -23,7 +23,7 @@ from napari_gsw.core.sampler.sample import run
 from napari_gsw.core.threads import count_cores
 
 # Kernels that a segmentation with the usual settings compiles where nothing is in the cache, about; a test counts them.
-N_KERNELS = 79
+N_KERNELS = 66
 # What scribbles, objects and tables need, and a segmentation with the usual settings does not.
 LATE_IMPORTS = ("scipy.ndimage", "scipy.optimize", "scipy.sparse.csgraph", "scipy.sparse.linalg", "scipy.special")
 # New objects after which Python looks for garbage: numba makes millions, and a 15th of the time goes into looking.
